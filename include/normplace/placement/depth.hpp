@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Where in a stack something stands: which layer of how many, in which sublayer, in which role.
+// Everything in a placement that is not the same everywhere is a function of these.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace normplace {
+
+/// The two sublayers of a Transformer layer, the third of a decoder's, and a user's own.
+enum class SublayerKind { attention, cross_attention, feed_forward, other };
+
+/// What a weight matrix is for. `linear1` and `linear2` are the papers' W_1 and W_2.
+enum class Role { query, key, value, out, linear1, linear2, embedding, readout, other };
+
+/// A sublayer's place in its stack. One layer = attention sublayer + feed-forward sublayer, so a stack of `layers`
+/// layers has 2 * layers sublayers.
+struct Depth {
+    std::size_t layer = 1;   ///< l, counted from 1 as the papers do
+    std::size_t layers = 1;  ///< L
+    SublayerKind sublayer = SublayerKind::other;
+
+    /// @throws std::invalid_argument unless 1 <= layer <= layers
+    constexpr void check() const {
+        if (layer < 1 || layer > layers)
+            throw std::invalid_argument("Depth: layer " + std::to_string(layer) + " is not one of the layers 1 to " +
+                                        std::to_string(layers));
+    }
+};
+
+}  // namespace normplace
