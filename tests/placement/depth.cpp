@@ -14,8 +14,8 @@ TEST_CASE("a layer of the stack is accepted, first and last included") {
 }
 
 TEST_CASE("a layer outside the stack is refused, with the values") {
-    CHECK_THROWS_WITH_AS(Depth({.layer = 0, .layers = 12}).check(),
-                         "Depth: layer 0 is not one of the layers 1 to 12", std::invalid_argument);
-    CHECK_THROWS_WITH_AS(Depth({.layer = 13, .layers = 12}).check(),
-                         "Depth: layer 13 is not one of the layers 1 to 12", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(Depth({.layer = 0, .layers = 12}).check(), "Depth: layer 0 is not one of the layers 1 to 12",
+                         std::invalid_argument);
+    CHECK_THROWS_WITH_AS(Depth({.layer = 13, .layers = 12}).check(), "Depth: layer 13 is not one of the layers 1 to 12",
+                         std::invalid_argument);
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The concept Placement: each of its requirements once met by all, once missed by a model that has everything else.
+// What the compiler then says is tested in tests/build/rejects/.
+#include <doctest/doctest.h>
+
+#include <normplace/placement/visit.hpp>
+
+
+using namespace normplace;
+namespace requirement = normplace::placement_requirement;
+
+namespace {
+
+struct Complete {
+    static constexpr auto name = "complete";
+    static constexpr auto formula = x + 0.5 * f(norm(x));
+    static constexpr bool final_norm = true;
+    static double gain(Role role, const Depth& depth) {
+        return role == Role::query ? 2.0 : static_cast<double>(depth.layer);
+    }
+};
+
+struct NoName {
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr bool final_norm = true;
+};
+struct NumberForName {
+    static constexpr auto name = 7;
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr bool final_norm = true;
+};
+struct NoFormula {
+    static constexpr auto name = "no-formula";
+    static constexpr bool final_norm = true;
+};
+struct TextForFormula {
+    static constexpr auto name = "text";
+    static constexpr auto formula = "x + f(norm(x))";
+    static constexpr bool final_norm = true;
+};
+struct NoSublayer {
+    static constexpr auto name = "no-sublayer";
+    static constexpr auto formula = x + norm(x);
+    static constexpr bool final_norm = true;
+};
+struct TwoSublayers {
+    static constexpr auto name = "two-sublayers";
+    static constexpr auto formula = x + f(x) + f(norm(x));
+    static constexpr bool final_norm = true;
+};
+struct OneSlotTwice {
+    static constexpr auto name = "one-slot-twice";
+    static constexpr auto formula = x + norm(f(norm(x)));
+    static constexpr bool final_norm = true;
+};
+struct NoFinalNorm {
+    static constexpr auto name = "no-final-norm";
+    static constexpr auto formula = x + f(norm(x));
+};
+struct NumberForFinalNorm {
+    static constexpr auto name = "number-for-final-norm";
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr int final_norm = 1;
+};
+struct GainWithoutDepth {
+    static constexpr auto name = "gain-without-depth";
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr bool final_norm = true;
+    static double gain(Role) { return 1.0; }
+};
+struct ConstantForGain {
+    static constexpr auto name = "constant-for-gain";
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr bool final_norm = true;
+    static constexpr double gain = 0.5;
+};
+struct MemberForGain {
+    static constexpr auto name = "member-for-gain";
+    static constexpr auto formula = x + f(norm(x));
+    static constexpr bool final_norm = true;
+    double gain(Role, const Depth&) const { return 1.0; }
+};
+
+}  // namespace
+
+TEST_CASE("what has everything is a placement, the whole catalogue included") {
+    static_assert(Placement<Complete>);
+    static_assert(explain_placement<Complete>());
+    for_each_placement([](auto placement) {
+        static_assert(Placement<decltype(placement)>);
+        static_assert(explain_placement<decltype(placement)>());
+    });
+}
+
+TEST_CASE("one thing missing, and it is none; only that requirement is missed") {
+    static_assert(!Placement<NoName> && !requirement::has_name<NoName>);
+    static_assert(!Placement<NumberForName> && !requirement::has_name<NumberForName>);
+    static_assert(requirement::has_formula<NoName> && requirement::has_final_norm<NoName>);
+
+    static_assert(!Placement<NoFormula> && !requirement::has_formula<NoFormula>);
+    static_assert(!Placement<TextForFormula> && !requirement::has_formula<TextForFormula>);
+    static_assert(requirement::has_name<NoFormula> && requirement::has_final_norm<NoFormula>);
+
+    static_assert(!Placement<NoSublayer> && !requirement::has_one_sublayer<NoSublayer>);
+    static_assert(!Placement<TwoSublayers> && !requirement::has_one_sublayer<TwoSublayers>);
+    static_assert(requirement::has_formula<TwoSublayers> && requirement::has_distinct_slots<TwoSublayers>);
+
+    static_assert(!Placement<OneSlotTwice> && !requirement::has_distinct_slots<OneSlotTwice>);
+    static_assert(requirement::has_formula<OneSlotTwice> && requirement::has_one_sublayer<OneSlotTwice>);
+
+    static_assert(!Placement<NoFinalNorm> && !requirement::has_final_norm<NoFinalNorm>);
+    static_assert(!Placement<NumberForFinalNorm> && !requirement::has_final_norm<NumberForFinalNorm>);
+    static_assert(requirement::has_name<NoFinalNorm> && requirement::has_formula<NoFinalNorm>);
+}
+
+TEST_CASE("a gain that cannot be called is refused, not passed over") {
+    static_assert(!Placement<GainWithoutDepth> && !requirement::has_usable_gain<GainWithoutDepth>);
+    static_assert(!Placement<ConstantForGain> && !requirement::has_usable_gain<ConstantForGain>);
+    static_assert(!Placement<MemberForGain> && !requirement::has_usable_gain<MemberForGain>);
+}
+
+TEST_CASE("the gain is the placement's, or 1") {
+    CHECK(initial_gain<Complete>(Role::query, Depth{.layer = 3, .layers = 4}) == 2.0);
+    CHECK(initial_gain<Complete>(Role::out, Depth{.layer = 3, .layers = 4}) == 3.0);
+    CHECK(initial_gain<PreLN>(Role::out, Depth{.layer = 3, .layers = 4}) == 1.0);
+}

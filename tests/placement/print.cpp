@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A formula prints as the paper writes it, and as one could type it again.
+#include <doctest/doctest.h>
+
+#include <normplace/placement/catalogue.hpp>
+#include <normplace/placement/print.hpp>
+
+using namespace normplace;
+
+TEST_CASE("each placement of the catalogue") {
+    CHECK(to_string(PostLN::formula) == "norm(x + f(x))");
+    CHECK(to_string(PreLN::formula) == "x + f(norm(x))");
+    CHECK(to_string(NoNorm::formula) == "x + f(x)");
+    CHECK(to_string(ResPostNorm::formula) == "x + norm(f(x))");
+    CHECK(to_string(PeriLN::formula) == "x + norm<out>(f(norm<in>(x)))");
+    CHECK(to_string(DeepNorm::formula) == "norm(alpha * x + f(x))");
+    CHECK(to_string(LayerNormScaling::formula) == "x + f(1/sqrt(l) * norm(x))");
+}
+
+TEST_CASE("constants print as they are written, and a scaled sum keeps its brackets") {
+    CHECK(to_string(x + 0.5 * f(norm(x))) == "x + 0.5 * f(norm(x))");
+    CHECK(to_string(-1.0 * x + f(x)) == "-1 * x + f(x)");
+    CHECK(to_string(1e-6 * f(x)) == "1e-06 * f(x)");
+    CHECK(to_string(2.0 * (x + f(x))) == "2 * (x + f(x))");
+    CHECK(to_string(2.0 * (0.5 * x)) == "2 * 0.5 * x");
+    CHECK(to_string((x + x) + f(x)) == "x + x + f(x)");
+    CHECK(to_string(norm<"mine">(x)) == "norm<mine>(x)");
+}
+
+TEST_CASE("a slot's norm as a parameter's name") {
+    CHECK(norm_name(Label{}) == "norm");
+    CHECK(norm_name(in) == "norm_in");
+    CHECK(norm_name(out) == "norm_out");
+}
