@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The residual block: a sublayer, and a placement that says where its norms go. The block knows no placement by name.
+// It walks the placement's formula (placement/formula.hpp) twice: forward, computing it on tensors, and backward, as
+// the adjoint of the same tree.
+#pragma once
+
+#include <array>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <normplace/nn/initializer.hpp>
+#include <normplace/nn/norm.hpp>
+#include <normplace/nn/parameters.hpp>
+#include <normplace/placement/placement.hpp>
+#include <normplace/placement/print.hpp>
+
+namespace normplace {
+
+/// What a block needs of a sublayer: `Scalar`, `Options`, `Cache`, `Gradients`, its `kind`, the model width `width()`,
+/// `forward(x, y, cache)`, `backward(dy, dx, cache, gradients)` and `initialize(initializer)`. Both passes may take
+/// further arguments, which the block hands on: a mask, a memory.
+template <class S>
+concept Sublayer = std::default_initializable<typename S::Cache> && std::default_initializable<typename S::Gradients> &&
+    std::constructible_from<S, const typename S::Options&> &&
+    requires(S& sublayer, const S& fixed, const Initializer& initializer) {
+    typename S::Scalar;
+    { S::kind } -> std::convertible_to<SublayerKind>;
+    { fixed.width() } -> std::convertible_to<std::size_t>;
+    sublayer.initialize(initializer);
+};
+
+/// y = P::formula, with f the sublayer S and norm the normalization N. Parameters, caches and gradients are three
+/// separate things, so one block serves many threads.
+///
+///     ResidualBlock<PreLN, FeedForward<float>> block({.width = 512, .feed_forward = 2048}, {.layer = 3, .layers =
+///     12}); block.forward(x, y, cache);                     // x, y: (B, S, D) block.backward(dy, dx, cache,
+///     gradients);
+template <class P, class S, class N = LayerNorm<typename S::Scalar>>
+class ResidualBlock {
+    static_assert(explain_placement<P>());
+    static_assert(
+        Sublayer<S>,
+        "normplace: a sublayer needs Scalar, Options, Cache, Gradients, kind, width() and initialize(initializer).");
+    static constexpr auto slots = syntax::slots(P::formula);
+    static constexpr std::size_t norm_count = slots.size();
+
+public:
+    using Placement = P;
+    using Sublayer = S;
+    using Norm = N;
+    using Scalar = typename S::Scalar;
+    using Tensor = Activations<Scalar>;
+
+    struct Gradients {
+        typename S::Gradients sublayer;
+        std::array<typename N::Gradients, norm_count> norms;
+
+        /// The sublayer's parameters stand beside the norms': `query.weight`, `norm.gain` (`norm_in.gain` for slot
+        /// `in`).
+        template <class Self>
+        static auto members(Self& self) {
+            return [&]<std::size_t... i>(std::index_sequence<i...>) {
+                return std::make_tuple(named("", self.sublayer), named(norm_name(slots[i]), self.norms[i])...);
+            }
+            (std::make_index_sequence<norm_count>{});
+        }
+    };
+    struct Cache {
+        /// Of one node of the formula, f or norm: what it computed, and its argument where that is a sum. Backward uses
+        /// both as scratch: they hold the node's gradient and its argument's.
+        struct Node {
+            Tensor value, argument;
+        };
+        typename S::Cache sublayer;
+        std::array<typename N::Cache, norm_count> norms;
+        std::array<Node, norm_count + 1> nodes;  // the norms in the order of the slots, then f
+        detail::Shape<3> shape{};                // of x
+    };
+
+    S sublayer;
+    std::array<N, norm_count> norms;
+
+    /// @param depth where the block stands: a placement's scalars and gains may depend on it
+    /// @throws std::invalid_argument when the sublayer or the norm refuses its options, or the depth is not in its
+    /// stack
+    explicit ResidualBlock(const typename S::Options& options, const Depth& depth = {}, double epsilon = 1e-5,
+                           bool norm_bias = true)
+        : sublayer(options), depth_{depth.layer, depth.layers, S::kind} {
+        depth.check();
+        for (N& norm : norms) norm = N(NormOptions{sublayer.width(), epsilon, norm_bias});
+    }
+
+    const Depth& depth() const { return depth_; }
+    std::size_t width() const { return sublayer.width(); }
+
+    /// Draws the sublayer's weights: the scheme's standard deviation times the placement's gain.
+    void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
+        sublayer.initialize(Initializer(random, scheme, depth_, &initial_gain<P>));
+    }
+
+    /// y (B, S, D) = formula of x (B, S, D). `context` goes to the sublayer.
+    /// @throws std::invalid_argument when x is not (B, S, D) or y is x
+    template <class... Context>
+    void forward(const Tensor& x, Tensor& y, Cache& cache, const Context&... context) const {
+        detail::require_width("ResidualBlock", "x", x, width());
+        detail::require_distinct("ResidualBlock", "x", x, "y", y);
+        cache.shape = detail::shape_of(x);
+        const auto run_sublayer = [&](const Tensor& input, Tensor& output) {
+            sublayer.forward(input, output, cache.sublayer, context...);
+        };
+        evaluate(P::formula, Forward<decltype(run_sublayer)>{x, cache, run_sublayer}, y);
+    }
+
+    /// Sets dx (B, S, D) to dLoss/dx, given dy = dLoss/dy of the last forward with this cache, which it uses up. Adds
+    /// to gradients. `context` goes to the sublayer.
+    /// @throws std::invalid_argument when dy has not the shape of that forward's x, or dx is dy
+    template <class... Context>
+    void backward(const Tensor& dy, Tensor& dx, Cache& cache, Gradients& gradients, Context&... context) const {
+        detail::require_shape("ResidualBlock", "dy", dy, cache.shape);
+        detail::require_distinct("ResidualBlock", "dy", dy, "dx", dx);
+        detail::reshape(dx, cache.shape);
+        const auto run_sublayer = [&](const Tensor& output_gradient, Tensor& input_gradient) {
+            sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
+        };
+        bool fresh = true;
+        adjoint(P::formula, Backward<decltype(run_sublayer)>{dx, cache, gradients, run_sublayer, fresh}, Scalar(1), dy);
+        if (fresh)
+            std::fill(dx.data(), dx.data() + dx.size(), Scalar(0));  // a formula without x: f of nothing but itself
+    }
+
+private:
+    template <class Run>
+    struct Forward {
+        const Tensor& x;
+        Cache& cache;
+        const Run& run_sublayer;
+    };
+    template <class Run>
+    struct Backward {
+        Tensor& dx;
+        Cache& cache;
+        Gradients& gradients;
+        const Run& run_sublayer;
+        bool& fresh;  // nothing has been added to dx yet
+    };
+
+    // Forward: evaluate(e) writes the value of e to `value`; value_of(e) is the value where it already lies, if it
+    // does.
+
+    template <class State>
+    void evaluate(syntax::Stream, const State& state, Tensor& value) const {
+        detail::copy(state.x, value);
+    }
+    template <Label slot, class Input, class State>
+    void evaluate(const syntax::Norm<slot, Input>& e, const State& state, Tensor& value) const {
+        constexpr std::size_t i = syntax::slot_index(slots, slot);
+        norms[i].forward(value_of(e.input, state, state.cache.nodes[i].argument), value, state.cache.norms[i]);
+    }
+    template <class Input, class State>
+    void evaluate(const syntax::Sublayer<Input>& e, const State& state, Tensor& value) const {
+        state.run_sublayer(value_of(e.input, state, state.cache.nodes[norm_count].argument), value);
+    }
+    template <class E, class State>
+    void evaluate(const E& e, const State& state, Tensor& value) const {  // a sum, or scaled
+        bool fresh = true;
+        add_terms(e, state, Scalar(1), value, fresh);
+    }
+
+    template <class State>
+    const Tensor& value_of(syntax::Stream, const State& state, Tensor&) const {
+        return state.x;
+    }
+    template <class E, class State>
+    const Tensor& value_of(const E& e, const State& state, Tensor& buffer) const {
+        evaluate(e, state, buffer);
+        return buffer;
+    }
+
+    template <class Left, class Right, class State>
+    void add_terms(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, Tensor& sum,
+                   bool& fresh) const {
+        add_terms(e.left, state, factor, sum, fresh);
+        add_terms(e.right, state, factor, sum, fresh);
+    }
+    template <class Input, class State>
+    void add_terms(const syntax::Scaled<Input>& e, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {
+        add_terms(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), sum, fresh);
+    }
+    template <class State>
+    void add_terms(syntax::Stream, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {
+        add(sum, factor, state.x, fresh);
+    }
+    template <class E, class State>
+    void add_terms(const E& e, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {  // a norm, or f
+        Tensor& value = state.cache.nodes[node_of(e)].value;
+        evaluate(e, state, value);
+        add(sum, factor, value, fresh);
+    }
+
+    // Backward: the gradient at e is factor * gradient; it goes on to e's inputs, and at x it is added to dx.
+
+    template <class State>
+    void adjoint(syntax::Stream, const State& state, Scalar factor, const Tensor& gradient) const {
+        add(state.dx, factor, gradient, state.fresh);
+    }
+    template <class Left, class Right, class State>
+    void adjoint(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, const Tensor& gradient) const {
+        adjoint(e.left, state, factor, gradient);
+        adjoint(e.right, state, factor, gradient);
+    }
+    template <class Input, class State>
+    void adjoint(const syntax::Scaled<Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
+        adjoint(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), gradient);
+    }
+    template <Label slot, class Input, class State>
+    void adjoint(const syntax::Norm<slot, Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
+        constexpr std::size_t i = syntax::slot_index(slots, slot);
+        auto& [scratch, argument] = state.cache.nodes[i];
+        norms[i].backward(scaled(factor, gradient, scratch), argument, state.cache.norms[i], state.gradients.norms[i]);
+        adjoint(e.input, state, Scalar(1), argument);
+    }
+    template <class Input, class State>
+    void adjoint(const syntax::Sublayer<Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
+        auto& [scratch, argument] = state.cache.nodes[norm_count];
+        state.run_sublayer(scaled(factor, gradient, scratch), argument);
+        adjoint(e.input, state, Scalar(1), argument);
+    }
+
+    template <Label slot, class Input>
+    static constexpr std::size_t node_of(const syntax::Norm<slot, Input>&) {
+        return syntax::slot_index(slots, slot);
+    }
+    template <class Input>
+    static constexpr std::size_t node_of(const syntax::Sublayer<Input>&) {
+        return norm_count;
+    }
+
+    /// sum += factor * term; the first term sets it.
+    static void add(Tensor& sum, Scalar factor, const Tensor& term, bool& fresh) {
+        const std::size_t size = term.size();
+        detail::reshape(sum, detail::shape_of(term));
+        Scalar* s = sum.data();
+        const Scalar* t = term.data();
+        if (fresh)
+            for (std::size_t i = 0; i < size; ++i) s[i] = factor * t[i];
+        else
+            for (std::size_t i = 0; i < size; ++i) s[i] += factor * t[i];
+        fresh = false;
+    }
+
+    static const Tensor& scaled(Scalar factor, const Tensor& tensor, Tensor& scratch) {
+        if (factor == Scalar(1)) return tensor;
+        bool fresh = true;
+        add(scratch, factor, tensor, fresh);
+        return scratch;
+    }
+
+    Depth depth_;
+};
+
+}  // namespace normplace
