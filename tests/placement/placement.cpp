@@ -6,7 +6,6 @@
 
 #include <normplace/placement/visit.hpp>
 
-
 using namespace normplace;
 namespace requirement = normplace::placement_requirement;
 
