@@ -66,12 +66,19 @@ struct GradientReport {
     std::vector<std::string> warnings;  ///< where the theory leaves the range in which it holds
 };
 
-/// Calls `function(name, value, standard_error)` for every quantity of a report, in a fixed order that depends only on
+/// The number in an entry of a report.
+template <class Entry>
+auto& value_of(Entry& entry) {
+    if constexpr (requires { entry.norm; }) return entry.norm;
+    else return entry.value;
+}
+
+/// Calls `function(name, entry)` for every GradientNorm and Moment of a report, in a fixed order that depends only on
 /// the number of layers and norms. Names are those of the parameters: `layers.3.attention.query.weight`.
 template <class Report, class Function>
-void for_each_quantity(Report& report, Function&& function) {
-    const auto gradient = [&](const std::string& name, auto& g) { function(name, g.norm, g.standard_error); };
-    const auto moment = [&](const std::string& name, auto& m) { function(name, m.value, m.standard_error); };
+void for_each_entry(Report& report, Function&& function) {
+    const auto& gradient = function;
+    const auto& moment = function;
     const auto stream = [&](const std::string& name, auto& s) {
         moment(name + ".second_moment", s.second_moment);
         moment(name + ".token_correlation", s.token_correlation);
@@ -108,6 +115,13 @@ void for_each_quantity(Report& report, Function&& function) {
     }
     norm("final_norm", report.final_norm);
     gradient("readout.weight", report.readout);
+}
+
+/// Calls `function(name, value, standard_error)` for every quantity of a report, in the order of `for_each_entry`.
+template <class Report, class Function>
+void for_each_quantity(Report& report, Function&& function) {
+    for_each_entry(
+        report, [&](const std::string& name, auto& entry) { function(name, value_of(entry), entry.standard_error); });
 }
 
 }  // namespace normplace

@@ -78,7 +78,7 @@ void walk(const std::string& path, Visit& visit, First& first, Rest&... rest) {
         const auto lists = std::make_tuple(members_of(first), members_of(rest)...);
         constexpr std::size_t count = std::tuple_size_v<std::tuple_element_t<0, decltype(lists)>>;
         const auto each = [&]<std::size_t... i>(std::index_sequence<i...>) {
-            const auto at = [&](auto index) {
+            [[maybe_unused]] const auto at = [&](auto index) {
                 std::apply([&](const auto&... list) { step(std::get<index>(list)...); }, lists);
             };
             (at(std::integral_constant<std::size_t, i>{}), ...);
