@@ -49,7 +49,7 @@ struct Comparison {
 
 namespace detail {
 
-inline RatioSummary summarize(const std::vector<Compared>& quantities, bool query_key) {
+inline RatioSummary ratio_summary(const std::vector<Compared>& quantities, bool query_key) {
     RatioSummary summary;
     double sum = 0.0, furthest = -1.0;
     for (const Compared& q : quantities) {
@@ -140,8 +140,8 @@ inline Comparison compare(GradientReport predicted, GradientReport measured) {
         if (quantity.name == "readout.weight") result.readout = quantity;
         if (quantity.name == "loss") result.loss = quantity;
     }
-    result.matrices = detail::summarize(result.quantities, false);
-    result.query_key = detail::summarize(result.quantities, true);
+    result.matrices = detail::ratio_summary(result.quantities, false);
+    result.query_key = detail::ratio_summary(result.quantities, true);
     result.predicted = std::move(predicted);
     result.measured = std::move(measured);
     return result;
