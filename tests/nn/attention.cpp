@@ -1,0 +1,200 @@
+// Multi-head attention: gradients under every mask, the edges of masks, and cross-attention of another length.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include <normplace/nn/attention.hpp>
+
+#include "gradient_check.hpp"
+
+using namespace normplace;
+using namespace normplace::test;
+
+namespace {
+
+using SelfAttention = MultiHeadAttention<double>;
+
+struct Sizes {
+    std::size_t batch, length, memory, width, heads;
+};
+
+/// Masks the last `padding[b]` keys of sequence b.
+KeyPaddingMask padding_mask(std::size_t keys, const std::vector<std::size_t>& padding) {
+    KeyPaddingMask mask;
+    mask.resize({padding.size(), keys});
+    for (std::size_t b = 0; b < padding.size(); ++b)
+        for (std::size_t j = 0; j < keys; ++j) mask(b, j) = j + padding[b] >= keys;
+    return mask;
+}
+
+}  // namespace
+
+TEST_CASE("self-attention gradients, of every shape and mask") {
+    for (const bool causal : {false, true})
+        for (const bool bias : {true, false})
+            for (const bool projection : {true, false})
+                for (const Sizes& size : {Sizes{1, 1, 1, 1, 1}, {2, 3, 3, 6, 2}, {1, 5, 5, 3, 1}, {3, 2, 2, 4, 4}}) {
+                    const auto b = size.batch, s = size.length, d = size.width, h = size.heads;
+                    INFO("causal ", causal, ", ", "bias ", bias, ", ", "projection ", projection, ", ", "b ", b, ", ",
+                         "s ", s, ", ", "d ", d, ", ", "h ", h);
+                    const SelfAttention layer({d, h, causal, bias, projection});
+                    check_layer(layer, b, s, 3);
+                    std::vector<std::size_t> padding(b, 0);
+                    padding[0] = s - 1;
+                    check_layer(layer, b, s, 4, padding_mask(s, padding));
+                }
+}
+
+TEST_CASE("cross-attention gradients, with a memory of another length") {
+    for (const Sizes& size : {Sizes{2, 3, 5, 6, 2}, {1, 4, 1, 3, 1}, {2, 1, 2, 4, 4}, {1, 1, 1, 1, 1}})
+        for (const bool masked : {false, true}) {
+            const auto b = size.batch, s = size.length, m = size.memory, d = size.width, h = size.heads;
+            INFO("b ", b, ", ", "s ", s, ", ", "m ", m, ", ", "d ", d, ", ", "h ", h, ", ", "masked ", masked);
+            CrossAttention<double> layer({.width = d, .heads = h});
+            randomize_parameters(layer, 5);
+            Activations<double> x = random_activations(b, s, d, 6), memory = random_activations(b, m, d, 7), y, dx,
+                                dmemory;
+            const Activations<double> dy = random_activations(b, s, d, 8);
+            const KeyPaddingMask mask = masked ? padding_mask(m, std::vector<std::size_t>(b, m / 2)) : KeyPaddingMask{};
+            CrossAttention<double>::Cache cache;
+            CrossAttention<double>::Gradients gradients;
+            zero_gradients(layer, gradients);
+            layer.forward(x, y, cache, memory, mask);
+            layer.backward(dy, dx, cache, gradients, dmemory);
+            std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
+            add_parameters(all, layer, gradients);
+            check_gradients(all, [&] {
+                layer.forward(x, y, cache, memory, mask);
+                return dot(y, dy);
+            });
+        }
+}
+
+TEST_CASE("one token attends to itself alone") {
+    SelfAttention layer({.width = 2, .heads = 1, .bias = false});
+    randomize_parameters(layer, 1);
+    Activations<double> x = random_activations(1, 1, 2, 2), y, v, expected;
+    SelfAttention::Cache cache;
+    layer.forward(x, y, cache);
+    layer.value.forward(x, v);
+    layer.out.forward(v, expected);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(y.data()[i] == doctest::Approx(expected.data()[i]));
+}
+
+TEST_CASE("causal: a token does not see what comes after it") {
+    SelfAttention layer({.width = 4, .heads = 2, .causal = true});
+    randomize_parameters(layer, 1);
+    Activations<double> x = random_activations(1, 5, 4, 2), before, after;
+    SelfAttention::Cache cache;
+    layer.forward(x, before, cache);
+    for (std::size_t i = 0; i < 4; ++i) x(0, 3, i) += 1.0;
+    layer.forward(x, after, cache);
+    for (std::size_t s = 0; s < 5; ++s)
+        for (std::size_t i = 0; i < 4; ++i) CHECK((before(0, s, i) == after(0, s, i)) == (s < 3));
+}
+
+TEST_CASE("a masked key is as good as absent") {
+    SelfAttention layer({.width = 4, .heads = 2});
+    randomize_parameters(layer, 1);
+    Activations<double> x = random_activations(1, 5, 4, 2), shorter, y, expected;
+    shorter.resize({1, 3, 4});
+    std::copy(x.data(), x.data() + 12, shorter.data());
+    SelfAttention::Cache cache;
+    layer.forward(x, y, cache, padding_mask(5, {2}));
+    layer.forward(shorter, expected, cache);
+    for (std::size_t i = 0; i < 12; ++i) CHECK(y.data()[i] == doctest::Approx(expected.data()[i]).epsilon(1e-14));
+}
+
+TEST_CASE("a query whose keys are all masked gets 0, and a zero gradient") {
+    for (const bool causal : {false, true}) {
+        SelfAttention layer({.width = 4, .heads = 2, .causal = causal, .output_projection = false});
+        randomize_parameters(layer, 1);
+        Activations<double> x = random_activations(2, 3, 4, 2), y, dx;
+        const Activations<double> dy = random_activations(2, 3, 4, 3);
+        SelfAttention::Cache cache;
+        SelfAttention::Gradients gradients;
+        zero_gradients(layer, gradients);
+        layer.forward(x, y, cache, padding_mask(3, {3, 0}));
+        layer.backward(dy, dx, cache, gradients);
+        for (std::size_t i = 0; i < 12; ++i) {
+            CHECK(y.data()[i] == 0.0);
+            CHECK(dx.data()[i] == 0.0);
+        }
+        for (std::size_t i = 12; i < 24; ++i) CHECK(dx.data()[i] != 0.0);
+        for_each_parameter(
+            [](const std::string&, auto&, auto& gradient) {
+                for (const double entry : gradient.storage()) CHECK(std::isfinite(entry));
+            },
+            layer, gradients);
+    }
+}
+
+TEST_CASE("large scores do not overflow") {
+    MultiHeadAttention<float> layer({.width = 2, .heads = 1, .bias = false});
+    layer.query.weight.fill(100.0f);
+    layer.key.weight.fill(100.0f);
+    Activations<float> x, y;
+    x.resize({1, 3, 2});
+    for (std::size_t i = 0; i < 6; ++i) x.data()[i] = static_cast<float>(i);
+    MultiHeadAttention<float>::Cache cache;
+    layer.forward(x, y, cache);
+    for (const float entry : y.storage()) CHECK(std::isfinite(entry));
+}
+
+TEST_CASE("NaN in gives NaN out, in its own sequence only") {
+    SelfAttention layer({.width = 4, .heads = 2});
+    randomize_parameters(layer, 1);
+    Activations<double> x = random_activations(2, 3, 4, 2), y;
+    x(0, 1, 2) = std::numeric_limits<double>::quiet_NaN();
+    SelfAttention::Cache cache;
+    layer.forward(x, y, cache);
+    for (std::size_t i = 0; i < 12; ++i) CHECK(std::isnan(y.data()[i]));
+    for (std::size_t i = 12; i < 24; ++i) CHECK(std::isfinite(y.data()[i]));
+}
+
+TEST_CASE("no tokens and no memory are defined") {
+    SelfAttention layer({.width = 4, .heads = 2});
+    SelfAttention::Cache cache;
+    SelfAttention::Gradients gradients;
+    zero_gradients(layer, gradients);
+    Activations<double> x = random_activations(2, 0, 4, 1), y, dx;
+    layer.forward(x, y, cache);
+    CHECK(y.size() == 0);
+    layer.backward(y, dx, cache, gradients);
+    CHECK(dx.size() == 0);
+
+    CrossAttention<double> cross({.width = 4, .heads = 2, .bias = false});
+    randomize_parameters(cross, 1);
+    CrossAttention<double>::Cache cross_cache;
+    CrossAttention<double>::Gradients cross_gradients;
+    zero_gradients(cross, cross_gradients);
+    const Activations<double> queries = random_activations(2, 3, 4, 1), nothing = random_activations(2, 0, 4, 1);
+    Activations<double> dmemory;
+    cross.forward(queries, y, cross_cache, nothing);
+    for (const double entry : y.storage()) CHECK(entry == 0.0);
+    cross.backward(queries, dx, cross_cache, cross_gradients, dmemory);
+    for (const double entry : dx.storage()) CHECK(entry == 0.0);
+    CHECK(dmemory.size() == 0);
+}
+
+TEST_CASE("wrong arguments are refused with their values") {
+    CHECK_THROWS_WITH(SelfAttention({.width = 30, .heads = 4}),
+                      "MultiHeadAttention: model width 30 is not divisible by 4 heads");
+    CHECK_THROWS_WITH(SelfAttention({.width = 4, .heads = 0}), "MultiHeadAttention: heads is 0, expected at least 1");
+    CHECK_THROWS_WITH(SelfAttention({.width = 0, .heads = 1}),
+                      "MultiHeadAttention: model width is 0, expected at least 1");
+    CHECK_THROWS_WITH(CrossAttention<float>({.width = 4, .heads = 1, .causal = true}),
+                      "CrossAttention: causal is true, but a memory has no order relative to the queries");
+    const SelfAttention layer({.width = 4, .heads = 2});
+    SelfAttention::Cache cache;
+    Activations<double> x = random_activations(2, 3, 4, 1), y;
+    CHECK_THROWS_WITH(layer.forward(random_activations(2, 3, 5, 1), y, cache),
+                      "MultiHeadAttention: x has shape (2, 3, 5), expected (B, S, 4)");
+    CHECK_THROWS_WITH(layer.forward(x, y, cache, padding_mask(4, {0, 0})),
+                      "MultiHeadAttention: key padding mask has shape (2, 4), expected (2, 3)");
+    CHECK_THROWS_WITH(layer.forward(x, x, cache), "MultiHeadAttention: x and y are the same tensor");
+    const CrossAttention<double> cross({.width = 4, .heads = 2});
+    CrossAttention<double>::Cache cross_cache;
+    CHECK_THROWS_WITH(cross.forward(x, y, cross_cache, random_activations(1, 5, 4, 1)),
+                      "MultiHeadAttention: memory has shape (1, 5, 4), expected (2, 5, 4)");
+}

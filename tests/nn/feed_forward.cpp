@@ -1,0 +1,66 @@
+// The feed-forward sublayer, with the library's activations and with a user's own.
+#include <doctest/doctest.h>
+
+#include <normplace/nn/feed_forward.hpp>
+
+#include "gradient_check.hpp"
+
+using namespace normplace;
+using namespace normplace::test;
+
+namespace {
+struct Swish {
+    static constexpr auto name = "swish";
+    template <class T>
+    static T value(T u) {
+        return u / (T(1) + std::exp(-u));
+    }
+    template <class T>
+    static T derivative(T u) {
+        const T s = T(1) / (T(1) + std::exp(-u));
+        return s + u * s * (T(1) - s);
+    }
+};
+}  // namespace
+
+TEST_CASE("feed-forward gradients") {
+    for (const Activation& phi : {relu, gelu, activation<Swish>()})
+        for (const bool bias : {true, false})
+            for (const std::size_t width : {1, 3}) {
+                INFO("activation ", std::string(phi.name), ", ", "bias ", bias, ", ", "width ", width);
+                check_layer(FeedForward<double>({width, 5, bias, phi}), 2, 3, 7);
+            }
+}
+
+TEST_CASE("y = W_2 phi(W_1 x + b_1) + b_2") {
+    FeedForward<double> layer({.width = 1, .feed_forward = 2});
+    layer.linear1.weight(0, 0) = 2.0;
+    layer.linear1.weight(1, 0) = -1.0;
+    layer.linear1.bias[0] = 1.0;
+    layer.linear2.weight(0, 0) = 3.0;
+    layer.linear2.weight(0, 1) = 5.0;
+    layer.linear2.bias[0] = -4.0;
+    Activations<double> x, y;
+    x.resize({1, 2, 1});
+    x(0, 0, 0) = 1.5;
+    x(0, 1, 0) = -2.0;
+    FeedForward<double>::Cache cache;
+    layer.forward(x, y, cache);
+    CHECK(y(0, 0, 0) == doctest::Approx(3.0 * 4.0 - 4.0));
+    CHECK(y(0, 1, 0) == doctest::Approx(5.0 * 2.0 - 4.0));
+}
+
+TEST_CASE("wrong arguments are refused with their values") {
+    CHECK_THROWS_WITH(FeedForward<float>({.width = 4, .feed_forward = 0}),
+                      "Linear: output width is 0, expected at least 1");
+    const FeedForward<double> layer({.width = 4, .feed_forward = 8});
+    FeedForward<double>::Cache cache;
+    FeedForward<double>::Gradients gradients;
+    zero_gradients(layer, gradients);
+    Activations<double> y, dx;
+    CHECK_THROWS_WITH(layer.forward(random_activations(1, 2, 5, 1), y, cache),
+                      "FeedForward: x has shape (1, 2, 5), expected (B, S, 4)");
+    layer.forward(random_activations(1, 2, 4, 1), y, cache);
+    CHECK_THROWS_WITH(layer.backward(random_activations(1, 3, 4, 1), dx, cache, gradients),
+                      "FeedForward: dy has shape (1, 3, 4), expected (1, 2, 4)");
+}

@@ -1,0 +1,141 @@
+// LayerNorm and RMSNorm: the formulas, the gradients, and the numerical edges.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include <normplace/nn/norm.hpp>
+
+#include "gradient_check.hpp"
+
+using namespace normplace;
+using normplace::test::check_layer;
+using normplace::test::random_activations;
+
+namespace {
+
+template <class T>
+Activations<T> row(std::initializer_list<double> entries) {
+    Activations<T> x;
+    x.resize({1, 1, entries.size()});
+    std::size_t i = 0;
+    for (const double entry : entries) x.data()[i++] = static_cast<T>(entry);
+    return x;
+}
+
+template <class N, class T>
+Activations<T> normalized(const Activations<T>& x, double epsilon = 1e-5) {
+    const N norm(NormOptions{x.shape()[2], epsilon});
+    typename N::Cache cache;
+    Activations<T> y;
+    norm.forward(x, y, cache);
+    return y;
+}
+
+}  // namespace
+
+TEST_CASE("LayerNorm uses the biased variance, with epsilon inside the root") {
+    // Mean 2, biased variance 2/3.
+    const double epsilon = 0.25;
+    const auto y = normalized<LayerNorm<double>>(row<double>({1, 2, 3}), epsilon);
+    const double expected = 1.0 / std::sqrt(2.0 / 3.0 + epsilon);
+    CHECK(y(0, 0, 0) == doctest::Approx(-expected).epsilon(1e-14));
+    CHECK(y(0, 0, 1) == doctest::Approx(0.0));
+    CHECK(y(0, 0, 2) == doctest::Approx(expected).epsilon(1e-14));
+}
+
+TEST_CASE("RMSNorm divides by the root mean square and keeps the mean") {
+    const double epsilon = 0.25;
+    const auto y = normalized<RMSNorm<double>>(row<double>({1, 2, 3}), epsilon);
+    for (std::size_t i = 0; i < 3; ++i)
+        CHECK(y(0, 0, i) ==
+              doctest::Approx(static_cast<double>(i + 1) / std::sqrt(14.0 / 3.0 + epsilon)).epsilon(1e-14));
+}
+
+TEST_CASE_TEMPLATE("a norm's backward is the derivative of its forward", N, LayerNorm<double>, RMSNorm<double>) {
+    for (const bool bias : {true, false})
+        for (const std::size_t b : {1, 2})
+            for (const std::size_t s : {1, 3})
+                for (const std::size_t d : {1, 2, 5}) {
+                    INFO("bias ", bias, ", ", "b ", b, ", ", "s ", s, ", ", "d ", d);
+                    if (d == 1 && std::is_same_v<N, LayerNorm<double>>)
+                        continue;  // its output is constant: tested below
+                    check_layer(N(NormOptions{d, 1e-3, bias}), b, s, 10 * b + s + d);
+                }
+}
+
+TEST_CASE_TEMPLATE("a large constant row normalises to exactly 0", T, float, double) {
+    for (const double constant : {1234.567, -3e7, 1e30}) {
+        Activations<T> x;
+        x.resize({2, 1, 256});
+        x.fill(static_cast<T>(constant));
+        const Activations<T> y = normalized<LayerNorm<T>>(x);
+        for (const T entry : y.storage()) CHECK(entry == T(0));
+    }
+}
+
+TEST_CASE_TEMPLATE("a large mean does not spoil the variance", T, float, double) {
+    // In units of the mean's last place the entries are exact, so the answer is that of the row without its mean. The
+    // variance as E[x^2] - E[x]^2 would lose every digit in float here.
+    const auto shifted = normalized<LayerNorm<T>>(row<T>({4096 + 1, 4096 + 2, 4096 + 3, 4096 + 6}));
+    const auto plain = normalized<LayerNorm<T>>(row<T>({1, 2, 3, 6}));
+    for (std::size_t i = 0; i < 4; ++i)
+        CHECK(shifted(0, 0, i) == doctest::Approx(plain(0, 0, i)).epsilon(8.0 * std::numeric_limits<T>::epsilon()));
+}
+
+TEST_CASE("a width of 1 is defined: LayerNorm gives the bias, RMSNorm the sign") {
+    CHECK(normalized<LayerNorm<double>>(row<double>({7.0}))(0, 0, 0) == 0.0);
+    CHECK(normalized<RMSNorm<double>>(row<double>({-7.0}))(0, 0, 0) == doctest::Approx(-1.0).epsilon(1e-6));
+    LayerNorm<double> norm(NormOptions{1});
+    LayerNorm<double>::Cache cache;
+    LayerNorm<double>::Gradients gradients;
+    zero_gradients(norm, gradients);
+    Activations<double> x = row<double>({7.0}), dy = row<double>({2.0}), y, dx;
+    norm.forward(x, y, cache);
+    norm.backward(dy, dx, cache, gradients);
+    CHECK(dx(0, 0, 0) == 0.0);
+    CHECK(gradients.gain[0] == 0.0);
+    CHECK(gradients.bias[0] == 2.0);
+}
+
+TEST_CASE_TEMPLATE("NaN and infinity in give NaN out, in their own row only", N, LayerNorm<float>, RMSNorm<float>) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        Activations<float> x;
+        x.resize({1, 2, 4});
+        for (std::size_t i = 0; i < 8; ++i) x.data()[i] = static_cast<float>(i);
+        x(0, 0, 2) = bad;
+        const auto y = normalized<N>(x);
+        CHECK(std::isnan(y(0, 0, 2)));
+        for (std::size_t i = 0; i < 4; ++i) CHECK(std::isfinite(y(0, 1, i)));
+    }
+}
+
+TEST_CASE("no rows are no work") {
+    Activations<double> x;
+    x.resize({0, 3, 4});
+    CHECK(normalized<LayerNorm<double>>(x).size() == 0);
+}
+
+TEST_CASE("in place is allowed") {
+    LayerNorm<double> norm(NormOptions{6});
+    LayerNorm<double>::Cache cache;
+    Activations<double> x = random_activations(2, 3, 6, 1), y;
+    norm.forward(x, y, cache);
+    norm.forward(x, x, cache);
+    for (std::size_t i = 0; i < x.size(); ++i) CHECK(x.data()[i] == y.data()[i]);
+}
+
+TEST_CASE("wrong arguments are refused with their values") {
+    CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{0}), "LayerNorm: width is 0, expected at least 1");
+    CHECK_THROWS_WITH(RMSNorm<float>(NormOptions{4, 0.0}), "RMSNorm: epsilon 0.000000 is not positive");
+    LayerNorm<double> norm(NormOptions{4});
+    LayerNorm<double>::Cache cache;
+    LayerNorm<double>::Gradients gradients;
+    Activations<double> x = random_activations(2, 3, 5, 1), y, dx;
+    CHECK_THROWS_WITH(norm.forward(x, y, cache), "LayerNorm: x has shape (2, 3, 5), expected (B, S, 4)");
+    x = random_activations(2, 3, 4, 1);
+    norm.forward(x, y, cache);
+    CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "LayerNorm: gradients.gain has shape (0), expected (4)");
+    zero_gradients(norm, gradients);
+    CHECK_THROWS_WITH(norm.backward(random_activations(2, 2, 4, 1), dx, cache, gradients),
+                      "LayerNorm: dy has shape (2, 2, 4), expected (2, 3, 4)");
+}

@@ -1,0 +1,72 @@
+// Parameters walked by name, side by side with their gradients.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include <normplace/nn/encoder.hpp>
+#include <normplace/placement/catalogue.hpp>
+
+using namespace normplace;
+
+TEST_CASE("an encoder's parameters have the names that PyTorch's users know") {
+    Encoder<PreLN, float> encoder({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
+    std::map<std::string, std::vector<std::size_t>> shapes;
+    for_each_parameter(
+        [&](const std::string& name, auto& value) {
+            shapes[name] = std::vector<std::size_t>(value.shape().begin(), value.shape().end());
+        },
+        encoder);
+    CHECK(shapes.size() == 2 * (8 + 2 + 4 + 2) + 2);
+    using Shape = std::vector<std::size_t>;
+    CHECK(shapes.at("layers.1.attention.query.weight") == Shape{4, 4});
+    CHECK(shapes.at("layers.0.attention.out.bias") == Shape{4});
+    CHECK(shapes.at("layers.0.attention.norm.gain") == Shape{4});
+    CHECK(shapes.at("layers.0.feed_forward.linear1.weight") == Shape{8, 4});
+    CHECK(shapes.at("layers.1.feed_forward.linear2.weight") == Shape{4, 8});
+    CHECK(shapes.at("final_norm.bias") == Shape{4});
+    CHECK(parameter_count(encoder) == 2 * (4 * (16 + 4) + 32 + 8 + 32 + 4 + 4 * 4) + 8);
+}
+
+TEST_CASE("absent parameters are passed over") {
+    Encoder<PostLN, float> encoder(
+        {.layers = 1, .width = 4, .heads = 2, .feed_forward = 8, .bias = false, .output_projection = false});
+    std::vector<std::string> names;
+    for_each_parameter([&](const std::string& name, auto&) { names.push_back(name); }, encoder);
+    CHECK(names == std::vector<std::string>{"layers.0.attention.query.weight", "layers.0.attention.key.weight",
+                                            "layers.0.attention.value.weight", "layers.0.attention.norm.gain",
+                                            "layers.0.feed_forward.linear1.weight",
+                                            "layers.0.feed_forward.linear2.weight", "layers.0.feed_forward.norm.gain"});
+}
+
+TEST_CASE("any number of objects are walked side by side") {
+    Encoder<PreLN, float> encoder({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
+    decltype(encoder)::Gradients gradient, momentum;
+    zero_gradients(encoder, gradient);
+    zero_gradients(encoder, momentum);
+    std::size_t seen = 0;
+    for_each_parameter(
+        [&](const std::string&, auto& value, auto& g, auto& m) {
+            CHECK(detail::shape_of(g) == detail::shape_of(value));
+            CHECK(detail::shape_of(m) == detail::shape_of(value));
+            for (std::size_t i = 0; i < g.size(); ++i) CHECK((g.data()[i] == 0.0f && m.data()[i] == 0.0f));
+            ++seen;
+        },
+        encoder, gradient, momentum);
+    CHECK(seen == 34);
+}
+
+TEST_CASE("a constant layer can be read") {
+    const Encoder<PreLN, float> encoder({.layers = 1, .width = 4, .heads = 2, .feed_forward = 8});
+    std::size_t seen = 0;
+    for_each_parameter([&](const std::string&, const auto&) { ++seen; }, encoder);
+    CHECK(seen == 18);
+}
+
+TEST_CASE("gradients of another depth are refused") {
+    Encoder<PreLN, float> two({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
+    Encoder<PreLN, float> three({.layers = 3, .width = 4, .heads = 2, .feed_forward = 8});
+    decltype(two)::Gradients gradients;
+    zero_gradients(two, gradients);
+    CHECK_THROWS_WITH(zero_gradients(three, gradients),
+                      "parameters: 'layers' has 3 elements in one object and 2 in another");
+}

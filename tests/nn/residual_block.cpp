@@ -1,0 +1,189 @@
+// The residual block: forward and backward of every placement's formula, against the formula by hand and against
+// central differences.
+#include <doctest/doctest.h>
+
+#include <normplace/nn/attention.hpp>
+#include <normplace/nn/feed_forward.hpp>
+#include <normplace/nn/residual_block.hpp>
+#include <normplace/placement/visit.hpp>
+
+#include "gradient_check.hpp"
+
+using namespace normplace;
+using namespace normplace::test;
+
+namespace {
+
+// Formulas that the catalogue does not have: a scaled sum, a norm in the branch and on the stream, x used three times.
+struct Tangled {
+    static constexpr auto name = "tangled";
+    static constexpr auto formula =
+        norm<"last">(0.7 * (norm<"stream">(x) + x) + 0.5 * norm<"branch">(2.0 * f(0.3 * x + norm<"first">(x))));
+    static constexpr bool final_norm = false;
+};
+struct NormThenScaledSum {
+    static constexpr auto name = "norm-then-scaled-sum";
+    static constexpr auto formula = norm(x) + 0.5 * f(norm<in>(0.5 * x));
+    static constexpr bool final_norm = true;
+};
+struct SublayerOnly {
+    static constexpr auto name = "sublayer-only";
+    static constexpr auto formula = f(x);
+    static constexpr bool final_norm = false;
+};
+
+template <class P>
+void check_placement() {
+    INFO("placement ", std::string(P::name));
+    const Depth depth{.layer = 3, .layers = 5};
+    check_layer(ResidualBlock<P, FeedForward<double>>({.width = 4, .feed_forward = 6, .activation = gelu}, depth), 2, 3,
+                11);
+    check_layer(
+        ResidualBlock<P, FeedForward<double>, RMSNorm<double>>({.width = 5, .feed_forward = 3}, depth, 1e-3, false), 1,
+        1, 12);
+    check_layer(ResidualBlock<P, MultiHeadAttention<double>>({.width = 4, .heads = 2, .causal = true}, depth), 2, 3,
+                13);
+}
+
+}  // namespace
+
+TEST_CASE("every placement's backward is the derivative of its forward") {
+    for_each_placement([](auto placement) { check_placement<decltype(placement)>(); });
+}
+
+TEST_CASE("a user's own formula is differentiated as well") {
+    check_placement<Tangled>();
+    check_placement<NormThenScaledSum>();
+    check_placement<SublayerOnly>();
+}
+
+TEST_CASE("forward computes the formula as written") {
+    const Depth depth{.layer = 4, .layers = 8};
+    const auto compute = [&](auto placement, auto by_hand) {
+        using P = decltype(placement);
+        INFO("placement ", std::string(P::name));
+        ResidualBlock<P, FeedForward<double>> block({.width = 4, .feed_forward = 8}, depth);
+        randomize_parameters(block, 3);
+        const Activations<double> x = random_activations(2, 3, 4, 4);
+        Activations<double> y;
+        typename ResidualBlock<P, FeedForward<double>>::Cache cache;
+        block.forward(x, y, cache);
+        const auto sublayer = [&](const Activations<double>& input) {
+            Activations<double> output;
+            FeedForward<double>::Cache own;
+            block.sublayer.forward(input, output, own);
+            return output;
+        };
+        const auto normalize = [&](std::size_t slot, const Activations<double>& input) {
+            Activations<double> output;
+            if constexpr (norm_count<P> != 0) {
+                LayerNorm<double>::Cache own;
+                block.norms[slot].forward(input, output, own);
+            }
+            return output;
+        };
+        const auto sum = [](double alpha, const Activations<double>& a, double beta, const Activations<double>& b) {
+            Activations<double> c = a;
+            for (std::size_t i = 0; i < c.size(); ++i) c.data()[i] = alpha * a.data()[i] + beta * b.data()[i];
+            return c;
+        };
+        const Activations<double> expected = by_hand(x, sublayer, normalize, sum);
+        for (std::size_t i = 0; i < y.size(); ++i)
+            CHECK(y.data()[i] == doctest::Approx(expected.data()[i]).epsilon(1e-14));
+    };
+    compute(PostLN{}, [](auto& x, auto f, auto n, auto sum) { return n(0, sum(1, x, 1, f(x))); });
+    compute(PreLN{}, [](auto& x, auto f, auto n, auto sum) { return sum(1, x, 1, f(n(0, x))); });
+    compute(NoNorm{}, [](auto& x, auto f, auto, auto sum) { return sum(1, x, 1, f(x)); });
+    compute(ResPostNorm{}, [](auto& x, auto f, auto n, auto sum) { return sum(1, x, 1, n(0, f(x))); });
+    compute(PeriLN{}, [](auto& x, auto f, auto n, auto sum) { return sum(1, x, 1, n(0, f(n(1, x)))); });
+    compute(DeepNorm{},
+            [](auto& x, auto f, auto n, auto sum) { return n(0, sum(2, x, 1, f(x))); });  // (2 * 8)^(1/4) = 2
+    compute(LayerNormScaling{}, [](auto& x, auto f, auto n, auto sum) {                   // 1/sqrt(4)
+        return sum(1, x, 1, f(sum(0.5, n(0, x), 0, x)));
+    });
+}
+
+TEST_CASE("each slot is its own norm, named after the slot") {
+    ResidualBlock<PeriLN, FeedForward<float>> block({.width = 2, .feed_forward = 3});
+    std::vector<std::string> names;
+    for_each_parameter([&](const std::string& name, auto&) { names.push_back(name); }, block);
+    CHECK(names == std::vector<std::string>{"linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias",
+                                            "norm_out.gain", "norm_out.bias", "norm_in.gain", "norm_in.bias"});
+}
+
+TEST_CASE("a block may be shared: two caches do not disturb each other") {
+    ResidualBlock<PreLN, FeedForward<double>> block({.width = 4, .feed_forward = 8});
+    randomize_parameters(block, 1);
+    const Activations<double> x1 = random_activations(1, 2, 4, 1), x2 = random_activations(3, 1, 4, 2);
+    Activations<double> y1, y2, dx, expected;
+    decltype(block)::Cache cache1, cache2;
+    decltype(block)::Gradients gradients;
+    zero_gradients(block, gradients);
+    block.forward(x1, y1, cache1);
+    block.backward(y1, expected, cache1, gradients);
+    block.forward(x1, y1, cache1);
+    block.forward(x2, y2, cache2);
+    block.backward(y1, dx, cache1, gradients);
+    for (std::size_t i = 0; i < dx.size(); ++i) CHECK(dx.data()[i] == expected.data()[i]);
+}
+
+TEST_CASE("steady state: the second pass allocates nothing new") {
+    ResidualBlock<PeriLN, MultiHeadAttention<float>> block({.width = 8, .heads = 2});
+    RandomEngine random(1);
+    block.initialize(random);
+    Activations<float> x, y, dx;
+    x.resize({2, 3, 8});
+    fill_random(x, 1);
+    decltype(block)::Cache cache;
+    decltype(block)::Gradients gradients;
+    zero_gradients(block, gradients);
+    block.forward(x, y, cache);
+    block.backward(y, dx, cache, gradients);
+    const auto buffers = [&] {
+        std::vector<const float*> all{y.data(),
+                                      dx.data(),
+                                      cache.sublayer.query.data(),
+                                      cache.sublayer.weights.data(),
+                                      cache.sublayer.dquery.data(),
+                                      cache.norms[0].normalized.data()};
+        for (const auto& node : cache.nodes) all.insert(all.end(), {node.value.data(), node.argument.data()});
+        return all;
+    };
+    const auto before = buffers();
+    block.forward(x, y, cache);
+    block.backward(y, dx, cache, gradients);
+    CHECK(buffers() == before);
+}
+
+TEST_CASE("wrong arguments are refused with their values") {
+    using Block = ResidualBlock<PreLN, FeedForward<double>>;
+    CHECK_THROWS_WITH(Block({.width = 4, .feed_forward = 8}, Depth{.layer = 5, .layers = 4}),
+                      "Depth: layer 5 is not one of the layers 1 to 4");
+    CHECK_THROWS_WITH(Block({.width = 4, .feed_forward = 8}, Depth{.layer = 0, .layers = 4}),
+                      "Depth: layer 0 is not one of the layers 1 to 4");
+    const Block block({.width = 4, .feed_forward = 8});
+    Block::Cache cache;
+    Block::Gradients gradients;
+    zero_gradients(block, gradients);
+    Activations<double> x = random_activations(2, 3, 4, 1), y, dx;
+    CHECK_THROWS_WITH(block.forward(random_activations(2, 3, 5, 1), y, cache),
+                      "ResidualBlock: x has shape (2, 3, 5), expected (B, S, 4)");
+    CHECK_THROWS_WITH(block.forward(x, x, cache), "ResidualBlock: x and y are the same tensor");
+    CHECK_THROWS_WITH(block.backward(x, dx, cache, gradients),
+                      "ResidualBlock: dy has shape (2, 3, 4), expected (0, 0, 0)");
+    block.forward(x, y, cache);
+    CHECK_THROWS_WITH(block.backward(y, y, cache, gradients), "ResidualBlock: dy and dx are the same tensor");
+}
+
+TEST_CASE("nothing to compute is defined") {
+    const ResidualBlock<PreLN, MultiHeadAttention<double>> block({.width = 4, .heads = 2});
+    decltype(block)::Cache cache;
+    decltype(block)::Gradients gradients;
+    zero_gradients(block, gradients);
+    const Activations<double> x = random_activations(0, 3, 4, 1);
+    Activations<double> y, dx;
+    block.forward(x, y, cache);
+    block.backward(x, dx, cache, gradients);
+    CHECK(y.shape()[1] == 3);
+    CHECK(dx.size() == 0);
+}
