@@ -61,10 +61,8 @@ private:
                 Initializer(random, Initialization::standard_deviation(std::sqrt(embedding_variance))));
             embedding_->forward(tokens_, x_);
         } else {
-            std::normal_distribution<T> gaussian;
-            for (T& entry : x_.storage()) entry = gaussian(random);
-            std::uniform_int_distribution<int> target(0, static_cast<int>(model_.vocabulary) - 1);
-            for (int& entry : targets_.storage()) entry = target(random);
+            detail::fill_gaussian(x_.data(), x_.size(), T(1), random);
+            for (int& target : targets_.storage()) target = static_cast<int>(random() % model_.vocabulary);
         }
     }
 

@@ -5,14 +5,12 @@
 #pragma once
 
 #include <cmath>
-#include <random>
 
+#include <normplace/detail/random.hpp>
 #include <normplace/detail/xtensor.hpp>
 #include <normplace/placement/initialization.hpp>
 
 namespace normplace {
-
-using RandomEngine = std::mt19937_64;
 
 class Initializer {
 public:
@@ -35,14 +33,9 @@ public:
     template <class T>
     void draw(Matrix<T>& weight, Role role) const {
         const double deviation = standard_deviation(role, weight.shape()[1], weight.shape()[0]);
-        if (scheme_.distribution() == Initialization::Distribution::uniform) {
-            const T bound = static_cast<T>(std::sqrt(3.0) * deviation);
-            std::uniform_real_distribution<T> uniform(T(-1), T(1));
-            for (T& entry : weight.storage()) entry = bound * uniform(random_);
-        } else {
-            std::normal_distribution<T> gaussian;
-            for (T& entry : weight.storage()) entry = static_cast<T>(deviation) * gaussian(random_);
-        }
+        if (scheme_.distribution() == Initialization::Distribution::uniform)
+            detail::fill_uniform(weight.data(), weight.size(), static_cast<T>(std::sqrt(3.0) * deviation), random_);
+        else detail::fill_gaussian(weight.data(), weight.size(), static_cast<T>(deviation), random_);
     }
 
 private:
