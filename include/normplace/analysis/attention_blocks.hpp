@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Attention of tokens that are not exchangeable: under a causal mask, or with given token covariances. A is the average
+// that attention takes when all scores are equal, row i over its n_i keys (all, or those up to i); o is the elementwise
+// product. To second order in the scores, sc = s_q s_k:
+//
+//     M = A K A^T, M2 = A (K o K) A^T;   heads = s_v [M + sc K o (M2 - M o M)]
+//     H = G o K, P = ((A K) o (A K)) A^T, T = M2 - P - P^T + M o M, X = A^T((A K) o (H A))
+//     value gradient  A^T G A + sc [(A^T H A) o K - A^T (H o M) A]
+//     query gradient  s_k s_v G o T
+//     key gradient    s_q s_v [(A^T H A) o K - X - X^T + A^T (H o M) A]
+//
+// Every term beyond the average belongs to one pair of queries, so it can be carried to the value that it has for
+// exchangeable tokens exactly: the ratio is that of the softmax's overlap (or response) at the queries' own number of
+// keys and score variance. A is never a matrix here: products with it are running sums.
+#pragma once
+
+#include <algorithm>
+
+#include <normplace/analysis/attention_moments.hpp>
+
+namespace normplace::detail {
+
+/// Products with the uniform average A of one size x size block, in place, row-major.
+class UniformAverage {
+public:
+    UniformAverage(std::size_t size, bool causal) : size_(size), causal_(causal) {
+        for (std::size_t i = 0; i < size; ++i) share_.push_back(1.0 / static_cast<double>(causal ? i + 1 : size));
+    }
+    void left(double* x) const {  // A X
+        sum_rows(x, false);
+        for (std::size_t i = 0; i < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[i];
+    }
+    void right(double* x) const {  // X A^T
+        sum_columns(x, false);
+        for (std::size_t i = 0; i < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[j];
+    }
+    void left_adjoint(double* x) const {  // A^T X
+        for (std::size_t i = 0; i < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[i];
+        sum_rows(x, true);
+    }
+    void right_adjoint(double* x) const {  // X A
+        for (std::size_t i = 0; i < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[j];
+        sum_columns(x, true);
+    }
+    void both(double* x) const { left(x), right(x); }
+    void both_adjoint(double* x) const { left_adjoint(x), right_adjoint(x); }
+
+private:
+    // Running sums from the first row or column on, or to the last; the whole sum everywhere without a mask.
+    void sum_rows(double* x, bool reversed) const {
+        const auto row = [&](std::size_t i) { return x + (reversed ? size_ - 1 - i : i) * size_; };
+        for (std::size_t i = 1; i < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) row(i)[j] += row(i - 1)[j];
+        if (causal_) return;
+        for (std::size_t i = 0; i + 1 < size_; ++i) std::copy_n(row(size_ - 1), size_, row(i));
+    }
+    void sum_columns(double* x, bool reversed) const {
+        for (std::size_t i = 0; i < size_; ++i) {
+            double* const row = x + i * size_;
+            const auto at = [&](std::size_t j) -> double& { return row[reversed ? size_ - 1 - j : j]; };
+            for (std::size_t j = 1; j < size_; ++j) at(j) += at(j - 1);
+            if (!causal_) std::fill_n(row, size_, at(size_ - 1));
+        }
+    }
+
+    std::size_t size_;
+    bool causal_;
+    std::vector<double> share_;
+};
+
+/// How far the exact term of a pair of queries is from the second-order one. Each query brings the ratio of its own
+/// softmax at their correlation r; queries of different numbers of keys meet at the geometric mean.
+template <class Ratio>
+double pair_ratio(const SoftmaxMoments& first, const SoftmaxMoments& second, double r, Ratio&& ratio) {
+    if (&first == &second) return ratio(first, r);
+    return std::sqrt(std::fmax(ratio(first, r) * ratio(second, r), 0.0));
+}
+
+inline double query_correlation(const TokenLayout& layout, const TokenKernel& input, std::size_t entry, std::size_t i,
+                                std::size_t j) {
+    const double scale = std::sqrt(input[layout.diagonal(i)] * input[layout.diagonal(j)]);
+    return scale > 0.0 ? std::clamp(input[entry] / scale, -1.0, 1.0) : 0.0;
+}
+
+inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& input,
+                          SoftmaxTable& table, AttentionState& state) {
+    const UniformAverage average(layout.sequence(), scales.causal);
+    state.mean = input;
+    state.mean2.resize(input.size());
+    for (std::size_t e = 0; e < input.size(); ++e) state.mean2[e] = input[e] * input[e];
+    for (const TokenLayout::Block& block : layout.blocks()) {
+        average.both(&state.mean[block.first]);
+        average.both(&state.mean2[block.first]);
+    }
+    const double score = scales.query * scales.key;
+    state.softmax.resize(layout.classes());
+    state.score_variance = 0.0;
+    double keys_second_moment = 0.0;
+    for (std::size_t token = 0; token < layout.classes(); ++token) {
+        const std::size_t position = token % layout.sequence();
+        // The variance of the scores over the keys, as an unbiased estimate would have it.
+        if (scales.causal || position == 0) {
+            if (position == 0) keys_second_moment = 0.0;
+            const std::size_t last = scales.causal ? token : token + layout.sequence() - 1;
+            for (std::size_t j = token; j <= last; ++j) keys_second_moment += input[layout.diagonal(j)];
+        }
+        const double n = static_cast<double>(scales.causal ? position + 1 : layout.sequence());
+        const std::size_t entry = layout.diagonal(token);
+        double v = 0.0;
+        if (n > 1.0)
+            v = score * input[entry] * std::fmax(keys_second_moment / n - state.mean[entry], 0.0) * n / (n - 1.0);
+        state.softmax[token] = table.at(n, v);
+        state.score_variance = std::fmax(state.score_variance, v);
+    }
+    state.heads.resize(input.size());
+    layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+        double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);
+        if (term != 0.0)
+            term *= pair_ratio(state.softmax[i], state.softmax[j], query_correlation(layout, input, e, i, j),
+                               [](const SoftmaxMoments& s, double r) { return s.overlap_ratio(r); });
+        state.heads[e] = scales.value * (state.mean[e] + term);
+    });
+}
+
+inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const AttentionScales& scales,
+                                          const TokenKernel& input, const AttentionState& state,
+                                          const TokenKernel& heads_gradient, AttentionSquares& squares) {
+    const std::size_t size = layout.sequence(), area = size * size;
+    const UniformAverage average(size, scales.causal);
+    const double score = scales.query * scales.key;
+    TokenKernel gradient(input.size()), rows(area), columns(area), p(area), p_transposed(area), value(area),
+        value_h(area), value_hm(area), key_h(area), key_hm(area), x(area), x_transposed(area);
+    for (const TokenLayout::Block& block : layout.blocks()) {
+        const double* const k = &input[block.first];
+        const double* const g = &heads_gradient[block.first];
+        const double* const m = &state.mean[block.first];
+        const double* const m2 = &state.mean2[block.first];
+        std::copy_n(k, area, rows.begin());     // A K
+        std::copy_n(k, area, columns.begin());  // K A^T
+        average.left(rows.data());
+        average.right(columns.data());
+        for (std::size_t e = 0; e < area; ++e) {
+            p[e] = rows[e] * rows[e];
+            p_transposed[e] = columns[e] * columns[e];
+        }
+        average.right(p.data());
+        average.left(p_transposed.data());
+
+        double wq = 0.0, bq = 0.0;
+        for (std::size_t e = 0; e < area; ++e) {
+            const std::size_t i = block.row + e / size, j = block.column + e % size;
+            double overlap = 1.0, response = 1.0;
+            if (score > 0.0) {
+                const double r = query_correlation(layout, input, block.first + e, i, j);
+                overlap = pair_ratio(state.softmax[i], state.softmax[j], r,
+                                     [](const SoftmaxMoments& s, double at) { return s.overlap_ratio(at); });
+                response = pair_ratio(state.softmax[i], state.softmax[j], r,
+                                      [](const SoftmaxMoments& s, double at) { return s.response_ratio(at); });
+            }
+            const double h = g[e] * k[e];
+            const double query =
+                scales.key * scales.value * response * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);
+            wq += query * k[e];
+            bq += query;
+            gradient[block.first + e] = scales.query * query;
+            value[e] = g[e];
+            value_h[e] = score * overlap * h;
+            value_hm[e] = value_h[e] * m[e];
+            key_h[e] = scales.query * scales.value * response * h;
+            key_hm[e] = key_h[e] * m[e];
+            x[e] = x_transposed[e] = key_h[e];
+        }
+        // X = A^T((A K) o (H A)) and, for X^T, the same from the other side.
+        average.right_adjoint(x.data());
+        average.left_adjoint(x_transposed.data());
+        for (std::size_t e = 0; e < area; ++e) {
+            x[e] *= rows[e];
+            x_transposed[e] *= columns[e];
+        }
+        average.left_adjoint(x.data());
+        average.right_adjoint(x_transposed.data());
+        for (TokenKernel* kernel : {&value, &value_h, &value_hm, &key_h, &key_hm}) average.both_adjoint(kernel->data());
+
+        double wv = 0.0, wk = 0.0, bv = 0.0;
+        for (std::size_t e = 0; e < area; ++e) {
+            const double to_value = value[e] + value_h[e] * k[e] - value_hm[e];
+            const double to_key = key_h[e] * k[e] - x[e] - x_transposed[e] + key_hm[e];
+            wv += to_value * k[e];
+            bv += to_value;
+            wk += to_key * k[e];
+            gradient[block.first + e] += scales.value * to_value + scales.key * to_key;
+        }
+        const double entries = scales.width * scales.width * block.multiplicity;
+        squares.wq += entries * wq;
+        squares.wk += entries * wk;
+        squares.wv += entries * wv;
+        squares.bq += scales.width * block.multiplicity * bq;
+        squares.bv += scales.width * block.multiplicity * bv;
+    }
+    return gradient;
+}
+
+}  // namespace normplace::detail

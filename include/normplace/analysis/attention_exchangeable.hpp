@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Attention of exchangeable tokens that all see each other: every covariance is one of three numbers, q = K_ii, c
+// within a sequence, e across sequences. The scores of a query are then a common part, which the softmax does not see,
+// and n independent N(0, v), v = s_q s_k q (q - c); those of two queries correlate by r = c/q. With the moments of such
+// a softmax (softmax_moments.hpp) everything below is exact for Gaussian scores.
+#pragma once
+
+#include <normplace/analysis/attention_moments.hpp>
+
+namespace normplace::detail {
+
+/// Heads' output / s_v: q' = m2 q + (1 - m2) c, c' = ov q + (1 - ov) c, e' = e.
+inline void attend_exchangeable(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& input,
+                                SoftmaxTable& table, AttentionState& state) {
+    const double q = input[0], c = input[1], e = input[2], n = static_cast<double>(layout.sequence());
+    state.score_variance = n > 1.0 ? scales.query * scales.key * q * std::fmax(q - c, 0.0) : 0.0;
+    state.softmax.assign(1, table.at(n, state.score_variance));
+    const SoftmaxMoments& softmax = state.softmax[0];
+    const double m2 = softmax.concentration, overlap = softmax.overlap(q > 0.0 ? c / q : 0.0);
+    state.heads = {scales.value * (c + m2 * (q - c)), scales.value * (c + overlap * (q - c)), scales.value * e};
+}
+
+/// From the gradient of the heads' output (g, gc, ge), with ov and its derivative at r:
+///   value  g' = m2 g + (n-1) ov gc;  gc' = (1 - m2) g/(n-1) + (1 - ov) gc;  ge' = ge
+///   query  (q_v - c_v)(q_k - c_k) times g response, gc response_overlap, 0
+///   key    g (q_v - c_v) q_q response + (n-1) gc (q_v - c_v) c_q response_overlap, and minus that over n-1 between
+///   keys
+inline TokenKernel attend_exchangeable_backward(const TokenLayout& layout, const AttentionScales& scales,
+                                                const TokenKernel& input, const AttentionState& state,
+                                                const TokenKernel& heads_gradient, AttentionSquares& squares) {
+    const double q = input[0], c = input[1], n = static_cast<double>(layout.sequence());
+    const double g = heads_gradient[0], gc = heads_gradient[1], ge = heads_gradient[2];
+    const SoftmaxMoments& softmax = state.softmax[0];
+    const double r = q > 0.0 ? c / q : 0.0, m2 = softmax.concentration, overlap = softmax.overlap(r);
+    const double others = n > 1.0 ? n - 1.0 : 1.0;  // no pairs to share among when n = 1
+    const double response = n > 1.0 ? softmax.response : 0.0;
+    const double response_overlap = n > 1.0 ? softmax.response_overlap(r) : 0.0;
+    const TokenKernel value{m2 * g + (n - 1.0) * overlap * gc, (1.0 - m2) * g / others + (1.0 - overlap) * gc, ge};
+    const double spread = q - c, to_query = scales.value * scales.key * spread * spread;
+    const TokenKernel query{to_query * g * response, to_query * gc * response_overlap, 0.0};
+    const double to_key =
+        scales.value * scales.query * spread * (g * q * response + (n - 1.0) * gc * c * response_overlap);
+    const TokenKernel key{to_key, -to_key / others, 0.0};
+
+    const double entries = scales.width * scales.width;
+    squares.wv = entries * layout.inner(value, input);
+    squares.wq = entries * layout.inner(query, input);
+    squares.wk = entries * layout.inner(key, input);
+    squares.bv = scales.width * layout.total(value);
+    squares.bq = scales.width * layout.total(query);
+    TokenKernel gradient(3);
+    for (std::size_t i = 0; i < 3; ++i)
+        gradient[i] = scales.value * value[i] + scales.query * query[i] + scales.key * key[i];
+    return gradient;
+}
+
+}  // namespace normplace::detail

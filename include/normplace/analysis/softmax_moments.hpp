@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Moments of a softmax whose scores are Gaussian: how concentrated the weights of one query are, and how much the
+// weights of two queries overlap. Exact for independent scores, at any variance, where a series in the variance is not.
+// Attention needs them over n keys, the loss over V classes.
+//
+// For p = softmax of n independent N(0, v), with Z the sum of n log-normals X, E[X^k / Z^k] is a one-dimensional
+// integral, because 1/Z^k = int t^(k-1)/(k-1)! exp(-t Z) dt: with g_k(t) = E[X^k exp(-t X)],
+//
+//     E sum p^2     = n int t g_2 g_0^(n-1) dt
+//     E sum p^3     = n int t^2/2 g_3 g_0^(n-1) dt
+//     E (sum p^2)^2 = n int t^3/6 g_4 g_0^(n-1) dt + n (n-1) int t^3/6 g_2^2 g_0^(n-2) dt
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace normplace {
+
+/// p = softmax of n independent N(0, v); p' another one, whose scores correlate with p's by r, key by key.
+///
+/// The overlap E sum p_j p'_j is a power series in r with non-negative coefficients, and by Price's theorem its
+/// derivative is v E sum_jk (dp_j/ds_k)(dp'_j/ds_k). Both ends are known in value and slope; between them stands the
+/// cubic through these.
+struct SoftmaxMoments {
+    double count = 1.0;          ///< n
+    double variance = 0.0;       ///< v
+    double concentration = 1.0;  ///< m2 = E sum p^2, from 1/n to 1
+    double response = 0.0;       ///< E sum_jk (dp_j/ds_k)^2 = m2 - 2 E sum p^3 + E (sum p^2)^2
+
+    /// ov(r) = E sum_j p_j p'_j.
+    double overlap(double r) const {
+        const Ends e = ends();
+        const double s = 1.0 - r;
+        return e.low * (1.0 + 2.0 * r) * s * s + e.low_slope * r * s * s + e.high * r * r * (3.0 - 2.0 * r) -
+               e.high_slope * r * r * s;
+    }
+
+    /// E sum_jk (dp_j/ds_k)(dp'_j/ds_k) = ov'(r) / v.
+    double response_overlap(double r) const {
+        const Ends e = ends();
+        if (!(variance > 0.0)) return response;
+        return (6.0 * (e.high - e.low) * r * (1.0 - r) + e.low_slope * (1.0 - 4.0 * r + 3.0 * r * r) +
+                e.high_slope * (3.0 * r * r - 2.0 * r)) /
+               variance;
+    }
+
+    // What the second-order series in the scores has for the same: overlap 1/n + v r (n-1)/n^2, response (n-1)/n^2. The
+    // ratios below carry its terms to the exact values.
+    double overlap_ratio(double r) const {
+        if (!(count > 1.0) || !(variance > 0.0)) return 1.0;
+        const double unit = variance * (count - 1.0) / (count * count);
+        if (std::fabs(r) < 1e-6) return ends().low_slope / unit;
+        return (overlap(r) - 1.0 / count) / (unit * r);
+    }
+    double response_ratio(double r) const {
+        if (!(count > 1.0)) return 1.0;
+        return response_overlap(r) * count * count / (count - 1.0);
+    }
+
+private:
+    struct Ends {
+        double low, low_slope, high, high_slope;
+    };
+    Ends ends() const {
+        const double spread = 1.0 - concentration;
+        const double low_slope = count > 1.0 ? variance * spread * spread / (count - 1.0) : 0.0;
+        return {1.0 / count, low_slope, concentration, variance * response};
+    }
+};
+
+namespace detail {
+
+/// The integrals themselves; n >= 1 need not be whole. About 1e-10 of relative error for v up to 100.
+inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
+    if (!(v > 0.0) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
+    // Both integrals are trapezoid sums of functions analytic in a strip of half-width pi/2 (in ln t and in ln X), so
+    // the error falls as exp(-pi^2 / step).
+    constexpr double step = 0.4;
+    const double sigma = std::sqrt(v);
+    const double z_step = std::min(0.5, step / sigma);
+    const double z_low = -7.5, z_high = 7.5 + 4.0 * sigma;
+    const std::size_t z_count = static_cast<std::size_t>((z_high - z_low) / z_step) + 1;
+    std::vector<double> x(z_count), weight(z_count);
+    for (std::size_t i = 0; i < z_count; ++i) {
+        const double z = z_low + z_step * static_cast<double>(i);
+        x[i] = std::exp(sigma * z);
+        weight[i] = std::exp(-0.5 * z * z) * z_step * 0.39894228040143267794;
+    }
+    const double centre = -std::log(n) - 0.5 * v, low = centre - 14.0 - v, high = std::max(5.0, 8.0 * sigma) + 2.0;
+    double m2 = 0.0, m3 = 0.0, m22 = 0.0;
+    for (double u = low; u < high; u += step) {
+        const double t = std::exp(u);
+        double g0 = 0.0, g2 = 0.0, g3 = 0.0, g4 = 0.0;
+        for (std::size_t i = 0; i < z_count; ++i) {
+            const double tx = t * x[i];
+            if (tx > 700.0) break;
+            const double e = weight[i] * std::exp(-tx), e2 = e * tx * tx;
+            g0 += e;
+            g2 += e2;
+            g3 += e2 * tx;
+            g4 += e2 * tx * tx;
+        }
+        if (!(g0 > 0.0)) break;
+        // g_k above holds t^k g_k; dt = t du.
+        const double others = std::exp((n - 2.0) * std::log(g0));
+        m2 += g2 * g0 * others;
+        m3 += g3 * g0 * others / 2.0;
+        m22 += (g4 * g0 + (n - 1.0) * g2 * g2) * others / 6.0;
+    }
+    m2 *= n * step;
+    m3 *= n * step;
+    m22 *= n * step;
+    return {n, v, std::min(m2, 1.0), std::max(m2 - 2.0 * m3 + m22, 0.0)};
+}
+
+}  // namespace detail
+
+/// E ln(sum of n independent log-normals exp(N(0, v))) = int (exp(-t) - g_0(t)^n) / t dt: the mean cross-entropy of n
+/// classes with such logits.
+inline double expected_log_sum_exp(double n, double v) {
+    if (!(v > 0.0)) return std::log(n);
+    constexpr double step = 0.2;
+    const double sigma = std::sqrt(v), z_step = std::min(0.5, step / sigma);
+    double sum = 0.0;
+    // Centred at ln t = -E, so that the two terms of the integrand end together.
+    const double shift = std::log(n) + 0.5 * v;
+    for (double u = -40.0; u < 20.0 + 10.0 * sigma; u += step) {
+        double g0 = 0.0;
+        for (double z = -8.0; z <= 8.0; z += z_step)
+            g0 += std::exp(-0.5 * z * z - std::exp(u - shift + sigma * z)) * z_step * 0.39894228040143267794;
+        sum += std::exp(-std::exp(u)) - (g0 > 0.0 ? std::exp(n * std::log(g0)) : 0.0);
+    }
+    return shift + sum * step;
+}
+
+/// Softmax moments by interpolation in a table over ln n and ln(1 + v) that is filled where it is asked: a prediction
+/// asks for thousands of neighbouring values. Not shared between threads. Relative error below 1e-5.
+class SoftmaxTable {
+public:
+    SoftmaxMoments at(double n, double v) {
+        if (!(n > 1.0) || !(v > 0.0)) return detail::integrate_softmax_moments(n, 0.0);
+        const Place row = place(std::log(n) / count_step), column = place(std::log1p(v) / variance_step);
+        double concentration = 0.0, response = 0.0;
+        for (std::size_t i = 0; i < 4; ++i)
+            for (std::size_t j = 0; j < 4; ++j) {
+                const SoftmaxMoments& node = this->node(row.first + i, column.first + j);
+                const double weight = row.weight[i] * column.weight[j];
+                concentration += weight * node.concentration;
+                response += weight * node.response;
+            }
+        return {n, v, concentration / n, response / n};
+    }
+
+private:
+    static constexpr double count_step = 0.34657359027997264;  // ln(2)/2
+    static constexpr double variance_step = 0.1;
+
+    struct Place {  // four neighbouring nodes and their Lagrange weights
+        std::size_t first;
+        double weight[4];
+    };
+    static Place place(double position) {
+        const double start = std::max(std::floor(position) - 1.0, 0.0);
+        Place result{static_cast<std::size_t>(start), {}};
+        for (int i = 0; i < 4; ++i) {
+            double weight = 1.0;
+            for (int j = 0; j < 4; ++j)
+                if (j != i) weight *= (position - start - j) / (i - j);
+            result.weight[i] = weight;
+        }
+        return result;
+    }
+
+    // A node keeps n m2 and n times the response, which vary little with n.
+    const SoftmaxMoments& node(std::size_t row, std::size_t column) {
+        if (row >= nodes_.size()) nodes_.resize(row + 1);
+        auto& columns = nodes_[row];
+        if (column >= columns.size()) columns.resize(column + 1, SoftmaxMoments{0.0, 0.0, 0.0, 0.0});
+        SoftmaxMoments& node = columns[column];
+        if (node.count == 0.0) {
+            const double n = std::exp(count_step * static_cast<double>(row));
+            node = detail::integrate_softmax_moments(n, std::expm1(variance_step * static_cast<double>(column)));
+            node.concentration *= n;
+            node.response *= n;
+        }
+        return node;
+    }
+
+    std::vector<std::vector<SoftmaxMoments>> nodes_;
+};
+
+}  // namespace normplace
