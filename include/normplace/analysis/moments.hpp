@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <normplace/analysis/fluctuation.hpp>
 #include <normplace/analysis/token_kernel.hpp>
 #include <normplace/placement/formula.hpp>
 
@@ -36,10 +37,16 @@ public:
     BlockMoments(const TokenLayout& layout, double width, double epsilon, const Depth& depth, Sublayer& sublayer)
         : layout_(layout), width_(width), epsilon_(epsilon), depth_(depth), sublayer_(sublayer) {}
 
-    /// Covariances of the block's output.
-    TokenKernel forward(const TokenKernel& stream) {
+    /// Covariances of the block's output; `fluctuation`, of the stream, becomes that of the output.
+    TokenKernel forward(const TokenKernel& stream, Fluctuation& fluctuation) {
         stream_ = stream;
-        return combine(walk(P::formula));
+        fluctuation_ = fluctuation;
+        fluctuation_.spread = spread(layout_, stream);
+        const Coefficients root = walk(P::formula);
+        fluctuation = combine_fluctuations(fluctuation_, spread(layout_, branch_), mean_square(root.stream),
+                                           mean_square(root.branch), sublayer_.transfer() * input_square_,
+                                           sublayer_.fresh(fluctuation_), width_);
+        return combine(root);
     }
 
     /// Covariances of the gradient at x, from those at the block's output. Needs forward's state.
@@ -64,6 +71,11 @@ private:
         PerToken stream, branch;
     };
 
+    static double mean_square(const PerToken& factors) {
+        double sum = 0.0;
+        for (const double factor : factors) sum += factor * factor;
+        return sum / static_cast<double>(factors.size());
+    }
     TokenKernel combine(const Coefficients& c) const {
         TokenKernel result(layout_.entries());
         const bool has_branch = !branch_.empty();
@@ -78,7 +90,9 @@ private:
     template <class Input>
     Coefficients walk(const syntax::Sublayer<Input>& e) {
         branch_.clear();  // its input holds no F
-        branch_ = sublayer_.forward(combine(walk(e.input)));
+        const Coefficients input = walk(e.input);
+        input_square_ = mean_square(input.stream);
+        branch_ = sublayer_.forward(combine(input), {input_square_ * fluctuation_.spread, fluctuation_.relative});
         return {PerToken(layout_.classes(), 0.0), PerToken(layout_.classes(), 1.0)};
     }
     template <Label slot, class Input>
@@ -164,6 +178,8 @@ private:
     std::array<PerToken, slot_names.size()> roots_{};
     std::array<Coefficients, slot_names.size()> outputs_{};
     bool inside_ = false;
+    Fluctuation fluctuation_;
+    double input_square_ = 0.0;
 };
 
 }  // namespace normplace

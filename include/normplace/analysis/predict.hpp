@@ -122,16 +122,26 @@ public:
         // Only what enters each block is kept; backward runs the block forward once more.
         std::vector<TokenKernel> streams{input.stream};
         streams.reserve(2 * model_.layers + 1);
+        std::vector<Fluctuation> fluctuations{{0.0, 1.0 / static_cast<double>(model_.width)}};
+        const auto forward = [&](auto& block) {
+            fluctuations.push_back(fluctuations.back());
+            streams.push_back(block.forward(streams.back(), fluctuations.back()));
+        };
+        const auto forward_again = [&](auto& block) {
+            streams.pop_back();
+            fluctuations.pop_back();
+            Fluctuation fluctuation = fluctuations.back();
+            block.forward(streams.back(), fluctuation);
+        };
         add_stream(report_.input, layout, streams.back());
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             LayerReport& layer = report_.layers[l - 1];
             with_attention(layout, l, [&](auto& block, AttentionMoments& attention) {
-                streams.push_back(block.forward(streams.back()));
+                forward(block);
                 check_scores(attention.score_variance(), l);
             });
             add_stream(layer.attention.stream, layout, streams.back());
-            with_feed_forward(
-                layout, l, [&](auto& block, FeedForwardMoments&) { streams.push_back(block.forward(streams.back())); });
+            with_feed_forward(layout, l, [&](auto& block, FeedForwardMoments&) { forward(block); });
             add_stream(layer.feed_forward.stream, layout, streams.back());
         }
 
@@ -139,9 +149,8 @@ public:
         for (std::size_t l = model_.layers; l >= 1; --l) {
             LayerReport& layer = report_.layers[l - 1];
             add_value(layer.feed_forward.stream.gradient_second_moment, layout.trace(gradient) / layout.tokens());
-            streams.pop_back();
             with_feed_forward(layout, l, [&](auto& block, FeedForwardMoments& feed_forward) {
-                block.forward(streams.back());
+                forward_again(block);
                 gradient = block.backward(gradient);
                 add_norms(layer.feed_forward, block.norms);
                 const FeedForwardSquares& s = feed_forward.squares;
@@ -149,9 +158,8 @@ public:
                 add_square(layer.b1, s.b1), add_square(layer.b2, s.b2);
             });
             add_value(layer.attention.stream.gradient_second_moment, layout.trace(gradient) / layout.tokens());
-            streams.pop_back();
             with_attention(layout, l, [&](auto& block, AttentionMoments& attention) {
-                block.forward(streams.back());
+                forward_again(block);
                 gradient = block.backward(gradient);
                 add_norms(layer.attention, block.norms);
                 AttentionSquares& s = attention.squares;

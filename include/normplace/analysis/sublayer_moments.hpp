@@ -10,6 +10,7 @@
 #include <normplace/analysis/activation_kernel.hpp>
 #include <normplace/analysis/attention_blocks.hpp>
 #include <normplace/analysis/attention_exchangeable.hpp>
+#include <normplace/analysis/fluctuation.hpp>
 
 namespace normplace {
 
@@ -18,14 +19,25 @@ public:
     AttentionMoments(const TokenLayout& layout, const AttentionScales& scales, SoftmaxTable& table)
         : layout_(layout), scales_(scales), table_(table) {}
 
-    TokenKernel forward(const TokenKernel& input) {
+    /// `fluctuation` is the variance of one pair's covariance about its mean (FluctuationMoments).
+    TokenKernel forward(const TokenKernel& input, const Fluctuation& fluctuation) {
         input_ = input;
         if (layout_.is_exchangeable()) detail::attend_exchangeable(layout_, scales_, input_, table_, state_);
         else detail::attend_blocks(layout_, scales_, input_, table_, state_);
+        // Pairs of different keys add what their covariances' fluctuations, seen by scores and values alike, leave.
+        pair_variance_ = fluctuation.relative * fluctuation.spread * fluctuation.spread;
+        const double score = scales_.query * scales_.key;
+        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+            state_.heads[e] += scales_.value * score * input_[e] * other_keys(i, j);
+        });
         TokenKernel output = state_.heads;
         for (double& k : output) k *= scales_.out;
         return output;
     }
+    /// How the output's fluctuations follow the input's: not noticeably, since each token gets almost the same average.
+    double transfer() const { return 0.0; }
+    /// Relative variance that the matrices add: W_v and W_o have D rows each.
+    double fresh(const Fluctuation& input) const { return 2.0 / scales_.width + input.relative; }
 
     TokenKernel backward(const TokenKernel& gradient) {
         squares = {};
@@ -35,9 +47,24 @@ public:
         }
         TokenKernel heads_gradient = gradient;
         for (double& g : heads_gradient) g *= scales_.out;
-        return layout_.is_exchangeable()
-                   ? detail::attend_exchangeable_backward(layout_, scales_, input_, state_, heads_gradient, squares)
-                   : detail::attend_blocks_backward(layout_, scales_, input_, state_, heads_gradient, squares);
+        TokenKernel result =
+            layout_.is_exchangeable()
+                ? detail::attend_exchangeable_backward(layout_, scales_, input_, state_, heads_gradient, squares)
+                : detail::attend_blocks_backward(layout_, scales_, input_, state_, heads_gradient, squares);
+        // The gradients at keys and values fluctuate along with the covariances, without a mean: they reach W_k and W_v
+        // alone. The query's has a mean.
+        TokenKernel product(result.size()), query(result.size());
+        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+            query[e] = heads_gradient[e] * other_keys(i, j);
+            product[e] = query[e] * input_[e];
+            result[e] += scales_.query * scales_.key * scales_.value * query[e];
+        });
+        const double sum = scales_.width * scales_.width * layout_.total(product);
+        squares.wq += scales_.key * scales_.value * sum;
+        squares.wk += scales_.query * scales_.value * sum;
+        squares.wv += scales_.query * scales_.key * sum;
+        squares.bq += scales_.key * scales_.value * scales_.width * layout_.total(query);
+        return result;
     }
 
     /// The largest variance of one query's scores over its keys.
@@ -46,11 +73,19 @@ public:
     AttentionSquares squares;
 
 private:
+    double other_keys(std::size_t i, std::size_t j) const {
+        const auto spread = [&](std::size_t token) {
+            return 1.0 - state_.softmax[state_.softmax.size() == 1 ? 0 : token].concentration;
+        };
+        return pair_variance_ * spread(i) * spread(j);
+    }
+
     const TokenLayout& layout_;
     AttentionScales scales_;
     SoftmaxTable& table_;
     TokenKernel input_;
     detail::AttentionState state_;
+    double pair_variance_ = 0.0;
 };
 
 /// Width D, feed-forward width F, and fan-in times variance of W_1 and W_2.
@@ -71,7 +106,7 @@ public:
     FeedForwardMoments(const TokenLayout& layout, const FeedForwardScales& scales, ActivationKernel& kernel)
         : layout_(layout), scales_(scales), kernel_(kernel) {}
 
-    TokenKernel forward(const TokenKernel& input) {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation&) {
         input_ = input;
         activated_.resize(input.size());
         derivative_.resize(input.size());
@@ -86,6 +121,10 @@ public:
         for (double& k : output) k *= scales_.linear2;
         return output;
     }
+    /// How the output's fluctuations follow the input's: d out_ij / d in_ij, on average over pairs of different tokens.
+    double transfer() const { return scales_.linear1 * scales_.linear2 * mean_within(layout_, derivative_).different; }
+    /// Relative variance that the matrices add: F hidden units, and the D rows of W_2.
+    double fresh(const Fluctuation&) const { return 1.0 / scales_.width + 1.0 / scales_.feed_forward; }
 
     TokenKernel backward(const TokenKernel& gradient) {
         const double entries = scales_.width * scales_.feed_forward;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// At finite width the covariance of one pair of tokens is not its mean: x_i.x_j / D fluctuates from pair to pair by
+// about 1/sqrt(D). Sums over pairs of different keys feel it as n/D, which is not small: W_q and W_k of random tokens
+// gain a factor 1 + n/D. So beside the covariances the estimator carries the variance of the token-dependent part of
+// one pair.
+#pragma once
+
+#include <normplace/analysis/token_kernel.hpp>
+
+namespace normplace {
+
+/// `spread` u is the mean of K_ii minus that of K_ij, i and j in one sequence; the variance of K_ij from pair to pair
+/// is `relative` times u^2. For independent Gaussian tokens in D dimensions relative = 1/D: its inverse is the number
+/// of dimensions in which tokens effectively differ.
+struct Fluctuation {
+    double spread = 0.0;
+    double relative = 0.0;
+};
+
+struct WithinMean {
+    double same, different;
+};
+/// The means of K_ii and of K_ij over i != j in one sequence (0 when there are none).
+inline WithinMean mean_within(const TokenLayout& layout, const TokenKernel& kernel) {
+    const double trace = layout.trace(kernel), tokens = layout.tokens();
+    const double pairs = tokens * static_cast<double>(layout.sequence() - 1);
+    return {trace / tokens, pairs > 0.0 ? (layout.total_within(kernel) - trace) / pairs : 0.0};
+}
+inline double spread(const TokenLayout& layout, const TokenKernel& kernel) {
+    const WithinMean mean = mean_within(layout, kernel);
+    return mean.same - mean.different;
+}
+
+/// a x + b f(g x) for a sublayer with covariances' transfer t and fresh relative variance w: the stream's own
+/// fluctuations, which the branch repeats, those that the branch adds, and the products of the two parts' independent
+/// directions: variance (a^2 + b^2 t g^2)^2 V_x + b^4 w u_f^2 + 2 a^2 b^2 u_x u_f / D.
+inline Fluctuation combine_fluctuations(const Fluctuation& stream, double branch_spread, double stream_square,
+                                        double branch_square, double followed, double fresh, double width) {
+    const double own = stream_square + branch_square * followed, u_x = stream_square * stream.spread,
+                 u_f = branch_square * branch_spread;
+    const double variance =
+        own * own * stream.relative * stream.spread * stream.spread + fresh * u_f * u_f + 2.0 * u_x * u_f / width;
+    const double total = u_x + u_f;
+    return {total, total > 0.0 ? variance / (total * total) : 0.0};
+}
+
+}  // namespace normplace
