@@ -4,6 +4,7 @@
 // nothing but the standard library.
 #pragma once
 
+#include <normplace/analysis/paper.hpp>
 #include <normplace/analysis/predict.hpp>
 #include <normplace/placement/catalogue.hpp>
 #include <normplace/placement/visit.hpp>
