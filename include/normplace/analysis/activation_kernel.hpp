@@ -5,7 +5,6 @@
 // the Hermite series for any other.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -29,7 +28,7 @@ inline constexpr double pi = 3.14159265358979323846;
 inline KernelPair relu_kernel(double q1, double q2, double p) {
     const double scale = std::sqrt(q1 * q2);
     if (!(scale > 0.0)) return {scale, 0.25};
-    const double r = std::clamp(p / scale, -1.0, 1.0), angle = std::asin(r);
+    const double r = std::fmax(-1.0, std::fmin(p / scale, 1.0)), angle = std::asin(r);
     return {scale / (2.0 * pi) * (std::sqrt(1.0 - r * r) + r * (0.5 * pi + angle)), 0.25 + angle / (2.0 * pi)};
 }
 
@@ -79,8 +78,8 @@ public:
             value_square -= result.value[k] * result.value[k];
             derivative_square -= result.derivative[k] * result.derivative[k];
         }
-        result.value[terms] = std::sqrt(std::max(value_square, 0.0));
-        result.derivative[terms] = std::sqrt(std::max(derivative_square, 0.0));
+        result.value[terms] = std::sqrt(std::fmax(value_square, 0.0));
+        result.derivative[terms] = std::sqrt(std::fmax(derivative_square, 0.0));
         return result;
     }
 
@@ -112,7 +111,7 @@ public:
         const auto first = series(q1), second = series(q2);
         const double scale = std::sqrt(q1 * q2);
         return detail::HermiteSeries::kernel(kept_[first].coefficients, kept_[second].coefficients,
-                                             scale > 0.0 ? std::clamp(p / scale, -1.0, 1.0) : 1.0);
+                                             scale > 0.0 ? std::fmax(-1.0, std::fmin(p / scale, 1.0)) : 1.0);
     }
 
 private:

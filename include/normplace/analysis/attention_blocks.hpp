@@ -15,8 +15,6 @@
 // keys and score variance. A is never a matrix here: products with it are running sums.
 #pragma once
 
-#include <algorithm>
-
 #include <normplace/analysis/attention_moments.hpp>
 
 namespace normplace::detail {
@@ -57,14 +55,16 @@ private:
         for (std::size_t i = 1; i < size_; ++i)
             for (std::size_t j = 0; j < size_; ++j) row(i)[j] += row(i - 1)[j];
         if (causal_) return;
-        for (std::size_t i = 0; i + 1 < size_; ++i) std::copy_n(row(size_ - 1), size_, row(i));
+        for (std::size_t i = 0; i + 1 < size_; ++i)
+            for (std::size_t j = 0; j < size_; ++j) row(i)[j] = row(size_ - 1)[j];
     }
     void sum_columns(double* x, bool reversed) const {
         for (std::size_t i = 0; i < size_; ++i) {
             double* const row = x + i * size_;
             const auto at = [&](std::size_t j) -> double& { return row[reversed ? size_ - 1 - j : j]; };
             for (std::size_t j = 1; j < size_; ++j) at(j) += at(j - 1);
-            if (!causal_) std::fill_n(row, size_, at(size_ - 1));
+            const double sum = at(size_ - 1);
+            for (std::size_t j = 0; j < size_ && !causal_; ++j) row[j] = sum;
         }
     }
 
@@ -73,19 +73,38 @@ private:
     std::vector<double> share_;
 };
 
-/// How far the exact term of a pair of queries is from the second-order one. Each query brings the ratio of its own
+/// How far the exact terms of a pair of queries are from the second-order ones. Each query brings the ratio of its own
 /// softmax at their correlation r; queries of different numbers of keys meet at the geometric mean.
-template <class Ratio>
-double pair_ratio(const SoftmaxMoments& first, const SoftmaxMoments& second, double r, Ratio&& ratio) {
-    if (&first == &second) return ratio(first, r);
-    return std::sqrt(std::fmax(ratio(first, r) * ratio(second, r), 0.0));
-}
+class PairRatios {
+public:
+    PairRatios(const TokenLayout& layout, const TokenKernel& input, const std::vector<SoftmaxMoments>& softmax)
+        : input_(input) {
+        for (std::size_t i = 0; i < softmax.size(); ++i) {
+            const double q = input[layout.diagonal(i)];
+            queries_.push_back(
+                {q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, softmax[i].overlap_ratio(), softmax[i].response_ratio()});
+        }
+    }
+    double overlap(std::size_t entry, std::size_t i, std::size_t j) const {
+        const double r = correlation(entry, i, j);
+        return std::sqrt(std::fmax(queries_[i].overlap.at(r) * queries_[j].overlap.at(r), 0.0));
+    }
+    double response(std::size_t entry, std::size_t i, std::size_t j) const {
+        const double r = correlation(entry, i, j);
+        return std::sqrt(std::fmax(queries_[i].response.at(r) * queries_[j].response.at(r), 0.0));
+    }
 
-inline double query_correlation(const TokenLayout& layout, const TokenKernel& input, std::size_t entry, std::size_t i,
-                                std::size_t j) {
-    const double scale = std::sqrt(input[layout.diagonal(i)] * input[layout.diagonal(j)]);
-    return scale > 0.0 ? std::clamp(input[entry] / scale, -1.0, 1.0) : 0.0;
-}
+private:
+    struct Query {
+        double inverse_root;
+        SoftmaxMoments::Quadratic overlap, response;
+    };
+    double correlation(std::size_t entry, std::size_t i, std::size_t j) const {
+        return std::fmax(-1.0, std::fmin(input_[entry] * queries_[i].inverse_root * queries_[j].inverse_root, 1.0));
+    }
+    const TokenKernel& input_;
+    std::vector<Query> queries_;
+};
 
 inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& input,
                           SoftmaxTable& table, AttentionState& state) {
@@ -118,11 +137,10 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
         state.score_variance = std::fmax(state.score_variance, v);
     }
     state.heads.resize(input.size());
+    const PairRatios ratios(layout, input, state.softmax);
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);
-        if (term != 0.0)
-            term *= pair_ratio(state.softmax[i], state.softmax[j], query_correlation(layout, input, e, i, j),
-                               [](const SoftmaxMoments& s, double r) { return s.overlap_ratio(r); });
+        if (term != 0.0) term *= ratios.overlap(e, i, j);
         state.heads[e] = scales.value * (state.mean[e] + term);
     });
 }
@@ -133,6 +151,7 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
     const std::size_t size = layout.sequence(), area = size * size;
     const UniformAverage average(size, scales.causal);
     const double score = scales.query * scales.key;
+    const PairRatios ratios(layout, input, state.softmax);
     TokenKernel gradient(input.size()), rows(area), columns(area), p(area), p_transposed(area), value(area),
         value_h(area), value_hm(area), key_h(area), key_hm(area), x(area), x_transposed(area);
     for (const TokenLayout::Block& block : layout.blocks()) {
@@ -140,8 +159,7 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
         const double* const g = &heads_gradient[block.first];
         const double* const m = &state.mean[block.first];
         const double* const m2 = &state.mean2[block.first];
-        std::copy_n(k, area, rows.begin());     // A K
-        std::copy_n(k, area, columns.begin());  // K A^T
+        for (std::size_t e = 0; e < area; ++e) rows[e] = columns[e] = k[e];  // to be A K and K A^T
         average.left(rows.data());
         average.right(columns.data());
         for (std::size_t e = 0; e < area; ++e) {
@@ -154,14 +172,8 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
         double wq = 0.0, bq = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
             const std::size_t i = block.row + e / size, j = block.column + e % size;
-            double overlap = 1.0, response = 1.0;
-            if (score > 0.0) {
-                const double r = query_correlation(layout, input, block.first + e, i, j);
-                overlap = pair_ratio(state.softmax[i], state.softmax[j], r,
-                                     [](const SoftmaxMoments& s, double at) { return s.overlap_ratio(at); });
-                response = pair_ratio(state.softmax[i], state.softmax[j], r,
-                                      [](const SoftmaxMoments& s, double at) { return s.response_ratio(at); });
-            }
+            const double overlap = ratios.overlap(block.first + e, i, j);
+            const double response = ratios.response(block.first + e, i, j);
             const double h = g[e] * k[e];
             const double query =
                 scales.key * scales.value * response * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);

@@ -12,7 +12,6 @@
 //     E (sum p^2)^2 = n int t^3/6 g_4 g_0^(n-1) dt + n (n-1) int t^3/6 g_2^2 g_0^(n-2) dt
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -47,17 +46,24 @@ struct SoftmaxMoments {
                variance;
     }
 
-    // What the second-order series in the scores has for the same: overlap 1/n + v r (n-1)/n^2, response (n-1)/n^2. The
-    // ratios below carry its terms to the exact values.
-    double overlap_ratio(double r) const {
-        if (!(count > 1.0) || !(variance > 0.0)) return 1.0;
-        const double unit = variance * (count - 1.0) / (count * count);
-        if (std::fabs(r) < 1e-6) return ends().low_slope / unit;
-        return (overlap(r) - 1.0 / count) / (unit * r);
+    /// A quadratic c[0] + c[1] r + c[2] r^2 in the correlation.
+    struct Quadratic {
+        double c[3];
+        double at(double r) const { return c[0] + r * (c[1] + r * c[2]); }
+    };
+    // The second-order series in the scores has the overlap 1/n + v r (n-1)/n^2 and the response (n-1)/n^2. These
+    // ratios carry its terms to the exact values: (ov(r) - 1/n) and response_overlap(r) over the series'.
+    Quadratic overlap_ratio() const {
+        if (!(count > 1.0) || !(variance > 0.0)) return {{1.0, 0.0, 0.0}};
+        const Ends e = ends();
+        const double unit = variance * (count - 1.0) / (count * count), rise = e.high - e.low;
+        return {{e.low_slope / unit, (3.0 * rise - 2.0 * e.low_slope - e.high_slope) / unit,
+                 (e.low_slope + e.high_slope - 2.0 * rise) / unit}};
     }
-    double response_ratio(double r) const {
-        if (!(count > 1.0)) return 1.0;
-        return response_overlap(r) * count * count / (count - 1.0);
+    Quadratic response_ratio() const {
+        if (!(count > 1.0) || !(variance > 0.0)) return {{1.0, 0.0, 0.0}};
+        const Quadratic overlap = overlap_ratio();
+        return {{overlap.c[0], 2.0 * overlap.c[1], 3.0 * overlap.c[2]}};
     }
 
 private:
@@ -80,7 +86,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
     // the error falls as exp(-pi^2 / step).
     constexpr double step = 0.4;
     const double sigma = std::sqrt(v);
-    const double z_step = std::min(0.5, step / sigma);
+    const double z_step = std::fmin(0.5, step / sigma);
     const double z_low = -7.5, z_high = 7.5 + 4.0 * sigma;
     const std::size_t z_count = static_cast<std::size_t>((z_high - z_low) / z_step) + 1;
     std::vector<double> x(z_count), weight(z_count);
@@ -89,7 +95,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
         x[i] = std::exp(sigma * z);
         weight[i] = std::exp(-0.5 * z * z) * z_step * 0.39894228040143267794;
     }
-    const double centre = -std::log(n) - 0.5 * v, low = centre - 14.0 - v, high = std::max(5.0, 8.0 * sigma) + 2.0;
+    const double centre = -std::log(n) - 0.5 * v, low = centre - 14.0 - v, high = std::fmax(5.0, 8.0 * sigma) + 2.0;
     double m2 = 0.0, m3 = 0.0, m22 = 0.0;
     for (double u = low; u < high; u += step) {
         const double t = std::exp(u);
@@ -113,7 +119,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
     m2 *= n * step;
     m3 *= n * step;
     m22 *= n * step;
-    return {n, v, std::min(m2, 1.0), std::max(m2 - 2.0 * m3 + m22, 0.0)};
+    return {n, v, std::fmin(m2, 1.0), std::fmax(m2 - 2.0 * m3 + m22, 0.0)};
 }
 
 }  // namespace detail
@@ -123,7 +129,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
 inline double expected_log_sum_exp(double n, double v) {
     if (!(v > 0.0)) return std::log(n);
     constexpr double step = 0.2;
-    const double sigma = std::sqrt(v), z_step = std::min(0.5, step / sigma);
+    const double sigma = std::sqrt(v), z_step = std::fmin(0.5, step / sigma);
     double sum = 0.0;
     // Centred at ln t = -E, so that the two terms of the integrand end together.
     const double shift = std::log(n) + 0.5 * v;
@@ -163,7 +169,7 @@ private:
         double weight[4];
     };
     static Place place(double position) {
-        const double start = std::max(std::floor(position) - 1.0, 0.0);
+        const double start = std::fmax(std::floor(position) - 1.0, 0.0);
         Place result{static_cast<std::size_t>(start), {}};
         for (int i = 0; i < 4; ++i) {
             double weight = 1.0;
