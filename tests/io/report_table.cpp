@@ -30,9 +30,10 @@ TEST_CASE("numbers are as short as their precision allows") {
 TEST_CASE("units are powers of a thousand") {
     using np::detail::unit_of;
     CHECK(unit_of(0.23) == doctest::Approx(1e-3));
-    CHECK(unit_of(1.0) == 1.0);
-    CHECK(unit_of(999.0) == 1.0);
-    CHECK(unit_of(0.9999) == 1.0);
+    CHECK(unit_of(9.99) == doctest::Approx(1e-3));
+    CHECK(unit_of(10.0) == doctest::Approx(1.0));
+    CHECK(unit_of(9999.0) == doctest::Approx(1.0));
+    CHECK(unit_of(12345.0) == doctest::Approx(1e3));
     CHECK(unit_of(0.0) == 1.0);
     CHECK(unit_of(np::not_available) == 1.0);
 }

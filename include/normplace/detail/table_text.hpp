@@ -76,10 +76,11 @@ inline std::string number(double value, double error) {
     return formatted("%.*f(%.0f)", digits, value, last);
 }
 
-/// 10^0, 10^-3, 10^-6, ...: what to divide by so that the largest value has one to three digits before the point.
+/// 1, 10^-3, 10^-6, ...: what to divide by so that the largest value has two to four digits before the point, which
+/// leaves room for three decades below it.
 inline double unit_of(double largest) {
     if (!std::isfinite(largest) || largest <= 0.0) return 1.0;
-    return std::pow(10.0, 3.0 * std::floor(std::log10(largest * 1.0005) / 3.0));
+    return std::pow(10.0, 3.0 * std::floor(std::log10(largest / 9.9995) / 3.0));
 }
 
 /// The layers (from 0) that a table shows: all of them, or at most `rows`, evenly spaced, with the first and the last.

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <normplace/measure/measure.hpp>
+#include <normplace/placement/visit.hpp>
+
+#include "engines.hpp"
+
+namespace profile {
+
+normplace::GradientReport measure(const std::string& placement, const normplace::ReferenceModel& model,
+                                  std::size_t seeds, std::string_view text, const std::function<void()>& after_seed) {
+    normplace::MeasureOptions options;
+    options.seeds = seeds;
+    options.text = text;
+    options.progress = [&](std::size_t, std::size_t) { after_seed(); };
+    return normplace::visit_placement(
+        placement, [&](auto policy) { return normplace::measure<decltype(policy), float>(model, options); });
+}
+
+}  // namespace profile

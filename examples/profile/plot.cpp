@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "files.hpp"
+
+namespace profile {
+
+namespace np = normplace;
+
+namespace {
+
+/// A colour-blind safe series (Okabe and Ito), and one point shape each, so that print in grey works too.
+struct Look {
+    const char* colour;
+    int shape;
+};
+constexpr std::array<Look, 7> looks{{{"#0072B2", 7},
+                                     {"#D55E00", 5},
+                                     {"#009E73", 9},
+                                     {"#CC79A7", 11},
+                                     {"#E69F00", 13},
+                                     {"#56B4E9", 15},
+                                     {"#444444", 8}}};
+
+/// 'text' for gnuplot, which doubles a single quote within.
+std::string quoted(const std::string& text) {
+    std::string result = "'";
+    for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
+    return result + "'";
+}
+
+void data_block(std::ostream& script, const std::string& name, const std::vector<std::array<double, 3>>& rows) {
+    script << "$" << name << " << EOD\n";
+    for (const auto& row : rows) {
+        for (const double value : row) {
+            if (std::isfinite(value)) script << ' ' << value;
+            else script << " NaN";
+        }
+        script << '\n';
+    }
+    script << "EOD\n";
+}
+
+/// One panel's series: what to plot, at which x.
+using Series = std::vector<std::array<double, 3>>;
+
+Series layer_series(const np::GradientReport& report) {
+    Series series;
+    for (std::size_t l = 0; l < report.layers.size(); ++l)
+        series.push_back({static_cast<double>(l + 1), report.layers[l].w2.norm, report.layers[l].w2.standard_error});
+    return series;
+}
+
+Series depth_series(const std::vector<DepthPoint>& depths, bool measured) {
+    Series series;
+    for (const DepthPoint& d : depths) {
+        const np::GradientNorm& gradient = measured ? d.measured : d.predicted;
+        series.push_back({static_cast<double>(d.layers), gradient.norm, gradient.standard_error});
+    }
+    return series;
+}
+
+bool any_value(const Series& series) {
+    for (const auto& row : series)
+        if (std::isfinite(row[1])) return true;
+    return false;
+}
+
+/// The vertical axis of both panels, with ticks at a few round numbers in each power of ten.
+std::string vertical_axis(const std::vector<Series>& all) {
+    double low = HUGE_VAL, high = 0.0;
+    for (const Series& series : all)
+        for (const auto& [x, y, error] : series)
+            if (std::isfinite(y) && y > 0.0) {
+                low = std::min(low, y);
+                high = std::max(high, y);
+            }
+    if (!(high > 0.0)) low = high = 1.0;
+    // At least a factor 4, or a flat line would be drawn through a magnifying glass.
+    const double middle = std::sqrt(low * high), half = std::max(std::sqrt(high / low) * 1.25, 2.0);
+    std::ostringstream text;
+    text << "set yrange [" << middle / half << ':' << middle * half << "]\n";
+    if (half > 50.0) return text.str();  // gnuplot's own ticks at the powers of ten are enough
+    text << "set ytics (";
+    bool first = true;
+    for (double power = std::pow(10.0, std::floor(std::log10(middle / half))); power <= middle * half; power *= 10.0)
+        for (const double digit : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
+            const double tick = digit * power;
+            const bool fine = digit == 1.5 || digit == 3.0 || digit == 7.0;
+            if (fine && half > 4.0) continue;
+            if (tick >= middle / half && tick <= middle * half) {
+                text << (std::exchange(first, false) ? "" : ", ") << tick;
+            }
+        }
+    text << ")\n";
+    return text.str();
+}
+
+/// One panel: predictions as lines, measurements as points with two standard errors, the paper as dots.
+struct Panel {
+    std::string name;
+    std::vector<Series> predicted, measured, paper;
+
+    void write_data(std::ostream& script) const {
+        for (std::size_t i = 0; i < predicted.size(); ++i) {
+            data_block(script, name + "_predicted_" + std::to_string(i), predicted[i]);
+            data_block(script, name + "_measured_" + std::to_string(i), measured[i]);
+            data_block(script, name + "_paper_" + std::to_string(i), paper[i]);
+        }
+    }
+
+    /// `titles`: the legend's entry for each series, or none.
+    void write_plot(std::ostream& script, const std::vector<std::string>& titles) const {
+        for (std::size_t i = 0; i < predicted.size(); ++i) {
+            const Look& look = looks[i % looks.size()];
+            const std::string colour = std::string(" lc rgb '") + look.colour + "'", index = std::to_string(i);
+            script << (i == 0 ? "plot " : ", ");
+            if (any_value(paper[i]))
+                script << "$" << name << "_paper_" << index << " using 1:2 with lines dt 3 lw 2" << colour
+                       << " notitle, ";
+            script << "$" << name << "_predicted_" << index << " using 1:2 with lines lw 2.5" << colour
+                   << (titles.empty() ? " notitle" : " title " + quoted(titles[i]));
+            if (any_value(measured[i]))
+                script << ", $" << name << "_measured_" << index << " using 1:2:(2*$3) with yerrorbars pt "
+                       << look.shape << " ps 0.9 lw 1.5" << colour << " notitle";
+        }
+    }
+};
+
+/// What the paper says, through the last point of the prediction.
+Series paper_series(const PlacementResult& result, const Series& predicted, bool over_layers) {
+    const std::string& placement = result.predicted.placement;
+    if (predicted.empty() || (placement != "pre-ln" && placement != "post-ln")) return {};
+    const bool post = placement == "post-ln";
+    const double last_x = predicted.back()[0], last_y = predicted.back()[1];
+    Series series;
+    for (const auto& [x, y, error] : predicted) {
+        double factor = 1.0;
+        if (over_layers && post) factor = std::pow(2.0 / 3.0, (last_x - x) / 2.0);
+        if (!over_layers && !post) factor = std::sqrt(last_x / x);
+        series.push_back({x, last_y * factor, 0.0});
+    }
+    return series;
+}
+
+std::string terminal(const std::string& file) {
+    if (file.ends_with(".svg"))
+        return "set terminal svg size 1200,600 font 'DejaVu Sans,Helvetica,Arial,13' background 'white'\n";
+    return "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo size 1800,900 font 'DejaVu Sans,13' "
+           "fontscale 1.35 linewidth 1.5 pointscale 1.5 } else { set terminal png size 1800,900 }\n";
+}
+
+std::string script_for(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
+    Panel layers{"layers", {}, {}, {}}, depths{"depths", {}, {}, {}};
+    for (const PlacementResult& result : results) {
+        layers.predicted.push_back(layer_series(result.predicted));
+        layers.measured.push_back(result.measured ? layer_series(*result.measured) : Series{});
+        layers.paper.push_back(paper_series(result, layers.predicted.back(), true));
+        depths.predicted.push_back(depth_series(result.depths, false));
+        depths.measured.push_back(depth_series(result.depths, true));
+        depths.paper.push_back(paper_series(result, depths.predicted.back(), false));
+    }
+    std::vector<Series> all;
+    std::vector<std::string> titles;
+    bool has_measured = false, has_paper = false;
+    for (const Panel* panel : {&layers, &depths})
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            all.insert(all.end(), {panel->predicted[i], panel->measured[i]});
+            has_measured = has_measured || any_value(panel->measured[i]);
+            has_paper = has_paper || any_value(panel->paper[i]);
+        }
+    for (const PlacementResult& result : results)
+        titles.push_back(result.predicted.placement + ":  " + result.predicted.formula);
+
+    std::ostringstream script;
+    script << terminal(file) << "set output " << quoted(file) << "\nset datafile missing 'NaN'\n";
+    layers.write_data(script);
+    depths.write_data(script);
+    // The legend stands below the panels: the placements on the left, what line, point and dots mean on the right.
+    const double legend_rows = 1.1 * static_cast<double>(std::max<std::size_t>(results.size(), 3));
+    script << "set multiplot layout 1,2 title \"{/:Bold Gradients at initialization}\\n"
+           << options.description()
+           << "\" enhanced\n"
+              "set border 3 lw 0.8\nset tics nomirror out\nset grid ytics lc rgb 'gray80' lw 0.6\nset bars 0.6\n"
+              "set lmargin 10\nset rmargin 3\nset bmargin "
+           << legend_rows + 4.5 << "\nset key left top Left reverse samplen 2.5 at graph 0, character "
+           << legend_rows + 0.5
+           << "\n"
+              "set logscale y\nset format y '%g'\nset ylabel '||dLoss/dW_2||_F'\n"
+           << vertical_axis(all) << "set title 'Over the layers of one stack'\nset xlabel 'layer l'\nset xrange [0.5:"
+           << static_cast<double>(options.model.layers) + 0.5 << "]\n";
+    if (options.model.layers <= 24) script << "set xtics 1\n";
+    layers.write_plot(script, titles);
+    script << "\nset title 'Last layer, over the depth of the stack'\nset xlabel 'layers L'\n"
+              "set logscale x\nset xrange [1.8:27]\nset xtics (";
+    for (std::size_t i = 0; i < results.front().depths.size(); ++i)
+        script << (i ? ", " : "") << results.front().depths[i].layers;
+    script << ")\n";
+    depths.write_plot(script, {});
+    // Entries that only the legend shows.
+    script << ", NaN with lines lw 2.5 lc rgb 'gray30' title 'predicted'";
+    if (has_measured)
+        script << ", NaN with points pt 7 ps 0.9 lc rgb 'gray30' title 'measured, with two standard errors'";
+    if (has_paper)
+        script << ", NaN with lines dt 3 lw 2 lc rgb 'gray30' title 'Xiong et al. 2020: extension (left), Theorem 1 "
+                  "(right)'";
+    script << "\nunset multiplot\nset output\n";
+    return script.str();
+}
+
+}  // namespace
+
+bool has_gnuplot() {
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path ? path : "");
+    for (std::string folder; std::getline(folders, folder, ':');) {
+        std::error_code error;
+        if (std::filesystem::is_regular_file(folder + "/gnuplot", error)) return true;
+    }
+    return false;
+}
+
+void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
+    const std::string script = script_for(file, options, results);
+    std::signal(SIGPIPE, SIG_IGN);  // a gnuplot that dies early is reported below
+    FILE* gnuplot = popen("gnuplot", "w");
+    if (!gnuplot) throw std::runtime_error("--plot: gnuplot could not be started");
+    std::fwrite(script.data(), 1, script.size(), gnuplot);
+    if (pclose(gnuplot) != 0) throw std::runtime_error("--plot: gnuplot failed to draw '" + file + "'");
+}
+
+}  // namespace profile
