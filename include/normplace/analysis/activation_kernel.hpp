@@ -114,6 +114,20 @@ public:
                                              scale > 0.0 ? std::fmax(-1.0, std::fmin(p / scale, 1.0)) : 1.0);
     }
 
+    /// E phi^4 / (E phi^2)^2 - 1, the relative variance of one unit's square, at second moment q.
+    double square_variance(double q) const {
+        if (kind_ == Kind::relu) return 5.0;
+        constexpr double step = 0.125;
+        double square = 0.0, fourth = 0.0;
+        for (double z = -8.0 + 0.5 * step; z < 8.0; z += step) {
+            const double weight = std::exp(-0.5 * z * z) * step * 0.39894228040143267794;
+            const double value = activation_.value(std::sqrt(q) * z), value_square = value * value;
+            square += weight * value_square;
+            fourth += weight * value_square * value_square;
+        }
+        return square > 0.0 ? fourth / (square * square) - 1.0 : 0.0;
+    }
+
 private:
     enum class Kind { relu, gelu, any };
     struct Kept {

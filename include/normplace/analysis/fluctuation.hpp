@@ -16,6 +16,8 @@ namespace normplace {
 struct Fluctuation {
     double spread = 0.0;
     double relative = 0.0;
+    double norm = 0.0;        ///< relative variance of a token's squared norm
+    double log_spread = 0.0;  ///< variance of ln u over initializations
 };
 
 struct WithinMean {
@@ -27,22 +29,16 @@ inline WithinMean mean_within(const TokenLayout& layout, const TokenKernel& kern
     const double pairs = tokens * static_cast<double>(layout.sequence() - 1);
     return {trace / tokens, pairs > 0.0 ? (layout.total_within(kernel) - trace) / pairs : 0.0};
 }
-inline double spread(const TokenLayout& layout, const TokenKernel& kernel) {
-    const WithinMean mean = mean_within(layout, kernel);
-    return mean.same - mean.different;
-}
 
-/// a x + b f(g x) for a sublayer with covariances' transfer t and fresh relative variance w: the stream's own
-/// fluctuations, which the branch repeats, those that the branch adds, and the products of the two parts' independent
-/// directions: variance (a^2 + b^2 t g^2)^2 V_x + b^4 w u_f^2 + 2 a^2 b^2 u_x u_f / D.
-inline Fluctuation combine_fluctuations(const Fluctuation& stream, double branch_spread, double stream_square,
-                                        double branch_square, double followed, double fresh, double width) {
-    const double own = stream_square + branch_square * followed, u_x = stream_square * stream.spread,
-                 u_f = branch_square * branch_spread;
-    const double variance =
-        own * own * stream.relative * stream.spread * stream.spread + fresh * u_f * u_f + 2.0 * u_x * u_f / width;
-    const double total = u_x + u_f;
-    return {total, total > 0.0 ? variance / (total * total) : 0.0};
+/// The relative variance of one pair of a x + b f(g x): the stream's own fluctuations, which the branch follows with
+/// `followed` = d F_ij / d K_ij, those that the branch adds, `fresh`, and the products of the two parts' independent
+/// directions: [(a^2 + b^2 followed)^2 V_x + b^4 fresh u_f^2 + 2 a^2 b^2 u_x u_f / D] / (a^2 u_x + b^2 u_f)^2.
+inline double combined_relative(const Fluctuation& stream, double branch_spread, double stream_square,
+                                double branch_square, double followed, double fresh, double width) {
+    const double own = (stream_square + branch_square * followed) * stream.spread;
+    const double u_x = stream_square * stream.spread, u_f = branch_square * branch_spread, total = u_x + u_f;
+    if (!(total > 0.0)) return stream.relative;
+    return (own * own * stream.relative + fresh * u_f * u_f + 2.0 * u_x * u_f / width) / (total * total);
 }
 
 }  // namespace normplace

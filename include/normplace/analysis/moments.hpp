@@ -40,12 +40,15 @@ public:
     /// Covariances of the block's output; `fluctuation`, of the stream, becomes that of the output.
     TokenKernel forward(const TokenKernel& stream, Fluctuation& fluctuation) {
         stream_ = stream;
+        stream_mean_ = mean_within(layout_, stream);
         fluctuation_ = fluctuation;
-        fluctuation_.spread = spread(layout_, stream);
+        fluctuation_.spread = stream_mean_.same - stream_mean_.different;
         const Coefficients root = walk(P::formula);
-        fluctuation = combine_fluctuations(fluctuation_, spread(layout_, branch_), mean_square(root.stream),
-                                           mean_square(root.branch), sublayer_.transfer() * input_square_,
-                                           sublayer_.fresh(fluctuation_), width_);
+        fluctuation.relative = combined_relative(
+            fluctuation_, branch_mean_.same - branch_mean_.different, mean_square(root.stream),
+            mean_square(root.branch), sublayer_.transfer() * input_square_, sublayer_.fresh(fluctuation_), width_);
+        fluctuation.norm = norm_variance(root);
+        fluctuation.log_spread = fluctuation_.log_spread + root.log_spread;
         return combine(root);
     }
 
@@ -69,7 +72,34 @@ public:
 private:
     struct Coefficients {
         PerToken stream, branch;
+        double stream_norm = 0.0, branch_norm = 0.0;  // relative variances of the two parts' squared norms
+        bool normalised = false;                      // a norm, perhaps times a factor
+        double widening = 0.0;                        // what the norm adds to 1 - rho, relative
+        double log_spread = 0.0;                      // and to the variance of its logarithm
     };
+
+    // Of a x + b F: the two parts' own, and the fluctuating product x.F.
+    double norm_variance(const Coefficients& c) const {
+        if (c.normalised) return 0.0;
+        const double x = mean_square(c.stream) * stream_mean_.same, f = mean_square(c.branch) * branch_mean_.same;
+        const double total = x + f;
+        if (!(total > 0.0)) return 0.0;
+        return (x * x * c.stream_norm + f * f * c.branch_norm + 4.0 * x * f / width_) / (total * total);
+    }
+
+    // What dividing by a fluctuating norm does to 1 - rho. The mean grows by the norm's relative variance, less the
+    // part of the differences that points along the token and is lost, 1/D; a stream that was normalised before has
+    // lost it already. Tokens that are not aligned fluctuate apart, hence the powers of rho (see combine).
+    void widen(Coefficients& c) const {
+        const double variance = norm_variance(c), a = mean_square(c.stream), b = mean_square(c.branch);
+        const double x = a * stream_mean_.same, f = b * branch_mean_.same;
+        const double x_spread = a * fluctuation_.spread, f_spread = b * (branch_mean_.same - branch_mean_.different);
+        if (!(x + f > 0.0) || !(x_spread + f_spread > 0.0)) return;
+        const double kept = c.stream_norm > 0.0 ? 0.0 : x / (x + f) * x_spread / (x_spread + f_spread);
+        const double rho = 1.0 - (x_spread + f_spread) / (x + f);
+        c.widening = variance - (1.0 - kept) / width_;
+        c.log_spread = variance * rho * rho;
+    }
 
     static double mean_square(const PerToken& factors) {
         double sum = 0.0;
@@ -83,21 +113,40 @@ private:
             result[e] = c.stream[i] * c.stream[j] * stream_[e];
             if (has_branch) result[e] += c.branch[i] * c.branch[j] * branch_[e];
         });
+        if (c.widening == 0.0) return result;
+        // 1 - rho times 1 + widening rho (1 + rho)/2: for Gaussian vectors, where widening = 1/D, Fisher's mean of a
+        // sample correlation.
+        PerToken root = layout_.diagonal_of(result);
+        for (double& q : root) q = std::sqrt(q);
+        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+            const double scale = root[i] * root[j], rho = scale > 0.0 ? std::fmin(result[e] / scale, 1.0) : 0.0;
+            result[e] -= 0.5 * c.widening * scale * rho * (1.0 - rho * rho);
+        });
         return result;
     }
 
-    Coefficients walk(syntax::Stream) { return {PerToken(layout_.classes(), 1.0), PerToken(layout_.classes(), 0.0)}; }
+    Coefficients walk(syntax::Stream) {
+        return {PerToken(layout_.classes(), 1.0), PerToken(layout_.classes(), 0.0), fluctuation_.norm};
+    }
     template <class Input>
     Coefficients walk(const syntax::Sublayer<Input>& e) {
         branch_.clear();  // its input holds no F
+        branch_mean_ = {0.0, 0.0};
         const Coefficients input = walk(e.input);
         input_square_ = mean_square(input.stream);
-        branch_ = sublayer_.forward(combine(input), {input_square_ * fluctuation_.spread, fluctuation_.relative});
-        return {PerToken(layout_.classes(), 0.0), PerToken(layout_.classes(), 1.0)};
+        const double input_norm = norm_variance(input);
+        branch_ = sublayer_.forward(combine(input), {input_square_ * fluctuation_.spread, fluctuation_.relative,
+                                                     input_norm, fluctuation_.log_spread + input.log_spread});
+        branch_mean_ = mean_within(layout_, branch_);
+        return {PerToken(layout_.classes(), 0.0), PerToken(layout_.classes(), 1.0), 0.0,
+                input_norm + sublayer_.norm_variance()};
     }
     template <Label slot, class Input>
     Coefficients walk(const syntax::Norm<slot, Input>& e) {
         Coefficients c = walk(e.input);
+        widen(c);
+        c.stream_norm = c.branch_norm = 0.0;
+        c.normalised = true;
         PerToken& root = roots_[syntax::slot_index(slot_names, slot)];
         root.resize(layout_.classes());
         for (std::size_t i = 0; i < root.size(); ++i) {
@@ -119,6 +168,10 @@ private:
             c.stream[i] += other.stream[i];
             c.branch[i] += other.branch[i];
         }
+        c.stream_norm = std::fmax(c.stream_norm, other.stream_norm);
+        c.branch_norm = std::fmax(c.branch_norm, other.branch_norm);
+        c.normalised = false;
+        c.widening = c.log_spread = 0.0;
         return c;
     }
     template <class Input>
@@ -179,6 +232,7 @@ private:
     std::array<Coefficients, slot_names.size()> outputs_{};
     bool inside_ = false;
     Fluctuation fluctuation_;
+    WithinMean stream_mean_{}, branch_mean_{};
     double input_square_ = 0.0;
 };
 

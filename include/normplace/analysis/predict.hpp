@@ -122,7 +122,8 @@ public:
         // Only what enters each block is kept; backward runs the block forward once more.
         std::vector<TokenKernel> streams{input.stream};
         streams.reserve(2 * model_.layers + 1);
-        std::vector<Fluctuation> fluctuations{{0.0, 1.0 / static_cast<double>(model_.width)}};
+        std::vector<Fluctuation> fluctuations{
+            {0.0, 1.0 / static_cast<double>(model_.width), 2.0 / static_cast<double>(model_.width), 0.0}};
         const auto forward = [&](auto& block) {
             fluctuations.push_back(fluctuations.back());
             streams.push_back(block.forward(streams.back(), fluctuations.back()));

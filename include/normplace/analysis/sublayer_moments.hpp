@@ -26,6 +26,7 @@ public:
         else detail::attend_blocks(layout_, scales_, input_, table_, state_);
         // Pairs of different keys add what their covariances' fluctuations, seen by scores and values alike, leave.
         pair_variance_ = fluctuation.relative * fluctuation.spread * fluctuation.spread;
+        mean_square_over_square_mean_ = std::exp(fluctuation.log_spread);
         const double score = scales_.query * scales_.key;
         layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
             state_.heads[e] += scales_.value * score * input_[e] * other_keys(i, j);
@@ -38,6 +39,8 @@ public:
     double transfer() const { return 0.0; }
     /// Relative variance that the matrices add: W_v and W_o have D rows each.
     double fresh(const Fluctuation& input) const { return 2.0 / scales_.width + input.relative; }
+    /// Relative variance of the output's squared norm, for a given input: 2/D for each of W_v and W_o.
+    double norm_variance() const { return (scales_.output_projection ? 4.0 : 2.0) / scales_.width; }
 
     TokenKernel backward(const TokenKernel& gradient) {
         squares = {};
@@ -64,6 +67,8 @@ public:
         squares.wk += scales_.query * scales_.value * sum;
         squares.wv += scales_.query * scales_.key * sum;
         squares.bq += scales_.key * scales_.value * scales_.width * layout_.total(query);
+        // All three are proportional to the square of the tokens' differences.
+        for (double* square : {&squares.wq, &squares.wk, &squares.bq}) *square *= mean_square_over_square_mean_;
         return result;
     }
 
@@ -85,7 +90,7 @@ private:
     SoftmaxTable& table_;
     TokenKernel input_;
     detail::AttentionState state_;
-    double pair_variance_ = 0.0;
+    double pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;
 };
 
 /// Width D, feed-forward width F, and fan-in times variance of W_1 and W_2.
@@ -125,6 +130,12 @@ public:
     double transfer() const { return scales_.linear1 * scales_.linear2 * mean_within(layout_, derivative_).different; }
     /// Relative variance that the matrices add: F hidden units, and the D rows of W_2.
     double fresh(const Fluctuation&) const { return 1.0 / scales_.width + 1.0 / scales_.feed_forward; }
+    /// Relative variance of the output's squared norm, for a given input: (E phi^4 / (E phi^2)^2 - 1) / F of the hidden
+    /// units, 2/D of W_2.
+    double norm_variance() const {
+        const double q = scales_.linear1 * layout_.trace(input_) / layout_.tokens();
+        return kernel_.square_variance(q) / scales_.feed_forward + 2.0 / scales_.width;
+    }
 
     TokenKernel backward(const TokenKernel& gradient) {
         const double entries = scales_.width * scales_.feed_forward;
