@@ -103,6 +103,7 @@ inline std::string rounded(double value) {
 template <Placement P>
 class Estimator {
     static constexpr auto slot_names = syntax::slots(P::formula);
+    static constexpr bool ends_in_norm = requires { decltype(P::formula)::slot; };
 
 public:
     explicit Estimator(const ReferenceModel& model) : model_(model), kernel_(model.activation) {
@@ -146,13 +147,20 @@ public:
             add_stream(layer.feed_forward.stream, layout, streams.back());
         }
 
-        TokenKernel gradient = add_loss(input, streams.back());
+        NormSquares last_norm;
+        TokenKernel gradient = add_loss(input, streams.back(), last_norm);
         for (std::size_t l = model_.layers; l >= 1; --l) {
             LayerReport& layer = report_.layers[l - 1];
             add_value(layer.feed_forward.stream.gradient_second_moment, layout.trace(gradient) / layout.tokens());
             with_feed_forward(layout, l, [&](auto& block, FeedForwardMoments& feed_forward) {
                 forward_again(block);
                 gradient = block.backward(gradient);
+                if constexpr (ends_in_norm)
+                    if (l == model_.layers && !P::final_norm) {
+                        NormSquares& norm = block.norms[syntax::slot_index(slot_names, decltype(P::formula)::slot)];
+                        norm.gain += last_norm.gain;
+                        norm.bias += last_norm.bias;
+                    }
                 add_norms(layer.feed_forward, block.norms);
                 const FeedForwardSquares& s = feed_forward.squares;
                 add_square(layer.w1, s.w1), add_square(layer.w2, s.w2);
@@ -240,7 +248,10 @@ private:
 
     // The final norm, the readout with variance 1/D, and the mean cross-entropy. With p the model's prediction, a
     // softmax of V independent logits: E (p_i - y_i).(p_j - y_j) = [y_i = y_j] - 2/V + E p_i.p_j.
-    TokenKernel add_loss(const PredictionInput& input, const TokenKernel& stream) {
+    //
+    // The prediction leans on the readout that made it: E p_v u_v = (1 - m2)/D h, so the gradient has a mean along the
+    // hidden state h itself. A norm's Jacobian takes it away, but its own gain and bias see it first (`last_norm`).
+    TokenKernel add_loss(const PredictionInput& input, const TokenKernel& stream, NormSquares& last_norm) {
         const TokenLayout& layout = input.layout;
         const double width = static_cast<double>(model_.width), classes = static_cast<double>(model_.vocabulary);
         PerToken root(layout.classes(), 1.0);
@@ -260,12 +271,17 @@ private:
             logits_gradient[e] = (input.same_target[e] - 2.0 / classes + overlap) / pairs;
         });
         add_value(report_.loss, expected_log_sum_exp(classes, layout.trace(hidden) / layout.tokens()));
+        double lean = 0.0;
+        for (std::size_t i = 0; i < softmax.size(); ++i)
+            lean += (1.0 - softmax[i].concentration) / (width * static_cast<double>(softmax.size()));
+        last_norm.gain = width * lean * lean * (1.0 + 2.0 * layout.inner(hidden, hidden) / pairs);
+        last_norm.bias = width * lean * lean * layout.total(hidden) / pairs;
         add_square(report_.readout, width * layout.inner(logits_gradient, hidden));
         TokenKernel gradient = std::move(logits_gradient);
         for (double& g : gradient) g /= width;
         if (P::final_norm) {
-            add_square(report_.final_norm.gain, width * layout.inner(gradient, hidden));
-            add_square(report_.final_norm.bias, width * layout.total(gradient));
+            add_square(report_.final_norm.gain, width * layout.inner(gradient, hidden) + last_norm.gain);
+            add_square(report_.final_norm.bias, width * layout.total(gradient) + last_norm.bias);
             layout.for_each_entry(
                 [&](std::size_t e, std::size_t i, std::size_t j) { gradient[e] /= root[i] * root[j]; });
         }

@@ -79,6 +79,9 @@ private:
 
 namespace detail {
 
+/// Above this the weights of fewer than e^20 keys have long settled on one of them; tables end here.
+inline constexpr double largest_variance = 40.0;
+
 /// The integrals themselves; n >= 1 need not be whole. About 1e-10 of relative error for v up to 100.
 inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
     if (!(v > 0.0) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
@@ -128,6 +131,17 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
 /// classes with such logits.
 inline double expected_log_sum_exp(double n, double v) {
     if (!(v > 0.0)) return std::log(n);
+    if (v > detail::largest_variance) {
+        // One class wins: sqrt(v) times the mean of the largest of n normals, int (1 - Phi^n) over z > 0 less int Phi^n
+        // over z < 0. The error falls as 1/sqrt(v).
+        constexpr double z_step = 0.01;
+        double largest = 0.0;
+        for (double z = 0.5 * z_step; z < 12.0; z += z_step) {
+            const double above = 0.5 * std::erfc(z * 0.70710678118654752440);
+            largest += (-std::expm1(n * std::log1p(-above)) - std::exp(n * std::log(above))) * z_step;
+        }
+        return std::sqrt(v) * largest;
+    }
     constexpr double step = 0.2;
     const double sigma = std::sqrt(v), z_step = std::fmin(0.5, step / sigma);
     double sum = 0.0;
@@ -143,11 +157,13 @@ inline double expected_log_sum_exp(double n, double v) {
 }
 
 /// Softmax moments by interpolation in a table over ln n and ln(1 + v) that is filled where it is asked: a prediction
-/// asks for thousands of neighbouring values. Not shared between threads. Relative error below 1e-5.
+/// asks for thousands of neighbouring values. Not shared between threads. Relative error below
+/// 1e-4; variances above 40 are taken as 40.
 class SoftmaxTable {
 public:
     SoftmaxMoments at(double n, double v) {
         if (!(n > 1.0) || !(v > 0.0)) return detail::integrate_softmax_moments(n, 0.0);
+        v = std::fmin(v, detail::largest_variance);
         const Place row = place(std::log(n) / count_step), column = place(std::log1p(v) / variance_step);
         double concentration = 0.0, response = 0.0;
         for (std::size_t i = 0; i < 4; ++i)
