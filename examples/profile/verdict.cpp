@@ -2,6 +2,7 @@
 #include "verdict.hpp"
 
 #include <cmath>
+#include <normplace/analysis/paper.hpp>
 #include <normplace/detail/table_text.hpp>
 #include <sstream>
 
@@ -130,8 +131,9 @@ double over_last_error(const np::GradientReport& report, std::size_t layer) {
 
 /// The extension's factor between a layer (from 0) and the last of `layers`.
 double extension(const PlacementResult& result, std::size_t layer) {
-    const auto below = static_cast<double>(result.predicted.layers.size() - 1 - layer);
-    return is_post(result) ? std::pow(2.0 / 3.0, below / 2.0) : 1.0;
+    const std::size_t layers = result.predicted.layers.size();
+    return is_post(result) ? np::paper::extension_post_ln(layer + 1, layers)
+                           : np::paper::extension_pre_ln(layer + 1, layers);
 }
 
 void layer_verdict(std::ostream& stream, const std::vector<PlacementResult>& results) {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A placement of your own: write the formula, and it runs, is differentiated, predicted, measured and printed.
+// HalfStep halves every branch, so the stream grows a quarter as fast as Pre-LN's.
+#include <cmath>
+#include <iostream>
+#include <normplace/normplace.hpp>
+
+namespace np = normplace;
+
+struct HalfStep {
+    static constexpr auto name = "half-step";
+    static constexpr auto formula = np::x + 0.5 * np::f(np::norm(np::x));
+    static constexpr bool final_norm = true;
+};
+
+/// One that depends on the depth: a named scalar, and a gain on the weights that end a branch.
+struct ShrinkingStep {
+    static constexpr auto name = "shrinking-step";
+    static constexpr auto scale =
+        np::scalar("1/sqrt(2L)", [](const np::Depth& d) { return 1.0 / std::sqrt(2.0 * double(d.layers)); });
+    static constexpr auto formula = np::x + scale * np::f(np::norm(np::x));
+    static constexpr bool final_norm = true;
+    static double gain(np::Role role, const np::Depth&) { return role == np::Role::linear2 ? 2.0 : 1.0; }
+};
+
+/// Predicts, measures, shows both and says whether they agree.
+template <np::Placement P>
+bool agrees(const np::ReferenceModel& model) {
+    const np::Comparison comparison = np::compare(np::predict<P>(model), np::measure<P>(model, {.seeds = 16}));
+    std::cout << comparison << '\n';
+    return std::abs(comparison.matrices.geometric_mean - 1.0) < 0.05;
+}
+
+int main() {
+    const np::ReferenceModel model{.layers = 4, .width = 128, .heads = 4, .feed_forward = 512};
+    const bool agree = agrees<HalfStep>(model) && agrees<ShrinkingStep>(model);
+
+    // The stream's second moment is 1 + growth: the first layer adds a quarter of what it adds in Pre-LN, where the
+    // branch sees the same normalised input.
+    const auto growth = [](const np::GradientReport& report) {
+        return report.layers.front().attention.stream.second_moment.value - 1.0;
+    };
+    const double ratio = growth(np::predict<HalfStep>(model)) / growth(np::predict<np::PreLN>(model));
+    std::cout << "half-step's first branch adds " << ratio << " of what pre-ln's adds\n";
+    return agree && std::abs(ratio - 0.25) < 1e-3 ? 0 : 1;
+}
