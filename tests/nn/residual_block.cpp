@@ -32,17 +32,14 @@ struct SublayerOnly {
     static constexpr bool final_norm = false;
 };
 
-template <class P>
+// With attention every placement is checked in encoder.cpp; here the sublayer that compiles fastest stands for all.
+template <class P, class N = LayerNorm<double>>
 void check_placement() {
     INFO("placement ", std::string(P::name));
     const Depth depth{.layer = 3, .layers = 5};
-    check_layer(ResidualBlock<P, FeedForward<double>>({.width = 4, .feed_forward = 6, .activation = gelu}, depth), 2, 3,
-                11);
-    check_layer(
-        ResidualBlock<P, FeedForward<double>, RMSNorm<double>>({.width = 5, .feed_forward = 3}, depth, 1e-3, false), 1,
-        1, 12);
-    check_layer(ResidualBlock<P, MultiHeadAttention<double>>({.width = 4, .heads = 2, .causal = true}, depth), 2, 3,
-                13);
+    using Block = ResidualBlock<P, FeedForward<double>, N>;
+    check_layer(Block({.width = 4, .feed_forward = 6, .activation = gelu}, depth), 2, 3, 11);
+    check_layer(Block({.width = 5, .feed_forward = 3, .bias = false}, depth, 1e-3, false), 1, 1, 12);
 }
 
 }  // namespace
@@ -55,6 +52,7 @@ TEST_CASE("a user's own formula is differentiated as well") {
     check_placement<Tangled>();
     check_placement<NormThenScaledSum>();
     check_placement<SublayerOnly>();
+    check_placement<Tangled, RMSNorm<double>>();
 }
 
 TEST_CASE("forward computes the formula as written") {
