@@ -34,6 +34,10 @@ void check_files(Options& options) {
         for (std::size_t j = 0; j < i; ++j)
             if (!files[i].empty() && files[i] == files[j])
                 throw UsageError("'" + files[i] + "' is to be written twice; expected different files");
+    std::error_code none;
+    for (const std::string& file : files)
+        if (!options.text_file.empty() && !file.empty() && std::filesystem::equivalent(file, options.text_file, none))
+            throw UsageError("'" + file + "' is to be written and is the text as well");
     check_writable("--json", options.json_file);
     check_writable("--csv", options.csv_file);
     if (!options.plot_files.empty() && !has_gnuplot()) {

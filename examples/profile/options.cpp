@@ -133,10 +133,10 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     auto* vocabulary = number("--vocabulary", model.vocabulary, 10'000'000, "V; always 256 with --text");
     choice("--norm", norm, {"layer-norm", "rms-norm"}, "");
     choice("--activation", activation, {"relu", "gelu"}, "Of the feed-forward sublayer; gelu is the exact one");
-    app.add_flag("--causal", model.causal, "A token attends to itself and to those before it");
+    app.add_flag("--causal", model.causal, "A token attends to itself and to those before it")->disable_flag_override();
     auto* init = choice("--init", initialization, {"xavier", "gpt2", "pytorch"}, "The weights at the start");
-    app.add_flag("--paper", options.paper,
-                 "The model of Xiong et al. 2020: H = 1, W_q = W_k = 0, no W_o, F = D, B = 1");
+    app.add_flag("--paper", options.paper, "The model of Xiong et al. 2020: H = 1, W_q = W_k = 0, no W_o, F = D, B = 1")
+        ->disable_flag_override();
     app.add_option("--measure", options.seeds, "Measure too: root mean square over so many random models")
         ->check(whole_number(100'000))
         ->type_name("SEEDS");

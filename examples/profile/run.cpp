@@ -23,9 +23,12 @@ constexpr std::array<std::size_t, 6> depths{2, 4, 8, 12, 16, 24};
 constexpr std::size_t most_seeds_per_depth = 8;
 constexpr std::size_t batches_without_measurement = 8;
 
+/// A prediction is for the batches that the seeds read.
+std::size_t batches_for(std::size_t seeds) { return seeds > 0 ? seeds : batches_without_measurement; }
+
 /// As much of the file as the seeds will read.
 std::string read_text(const Options& options) {
-    const std::size_t seeds = options.seeds > 0 ? options.seeds : batches_without_measurement;
+    const std::size_t seeds = batches_for(options.seeds);
     const std::size_t needed = np::text_length_needed(options.model.batch, options.model.sequence, seeds);
     std::ifstream file(options.text_file, std::ios::binary);
     std::string text(needed, '\0');
@@ -77,9 +80,11 @@ void check_memory(const Options& options) {
 /// The seeds' worth of layers that a measurement of this model takes: what the progress bar counts.
 double work(std::size_t seeds, std::size_t layers) { return static_cast<double>(seeds * layers); }
 
+/// A depth sweep is five times the work of 12 layers, and a prediction for given tokens takes O((B S)^2).
 bool wants_depths(const Options& options) {
     const bool shows_verdict = options.json_file != "-" && options.csv_file != "-";
-    return shows_verdict || !options.plot_files.empty();
+    const bool quick = options.text_file.empty() || options.model.batch * options.model.sequence <= 256;
+    return !options.plot_files.empty() || (shows_verdict && quick);
 }
 
 class Runner {
@@ -115,16 +120,22 @@ public:
     }
 
 private:
+    /// Predictions for random tokens take no time worth counting.
     double total_work() const {
-        double per_placement = work(options_.seeds, options_.model.layers);
+        const std::size_t batches = text_.empty() ? 0 : batches_for(options_.seeds);
+        double per_placement = work(options_.seeds + batches, options_.model.layers);
         for (const std::size_t layers : depths)
-            if (layers != options_.model.layers) per_placement += work(measured_depth_seeds_, layers);
+            if (wants_depths(options_) && layers != options_.model.layers)
+                per_placement += work(measured_depth_seeds_ + std::min(batches, most_seeds_per_depth), layers);
         return per_placement * static_cast<double>(options_.placements.size());
     }
 
     np::GradientReport predicted(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {
         progress_.stage("predicting " + placement + ", " + std::to_string(model.layers) + " layers");
-        return predict(placement, model, batches_of(text_, model, seeds > 0 ? seeds : batches_without_measurement));
+        const std::vector<np::TokenBatch> batches = batches_of(text_, model, batches_for(seeds));
+        np::GradientReport report = predict(placement, model, batches);
+        progress_.advance(work(batches.size(), model.layers));
+        return report;
     }
 
     np::GradientReport measured(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {

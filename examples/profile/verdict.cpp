@@ -74,6 +74,12 @@ struct DepthSlopes {
 
 void depth_verdict(std::ostream& stream, const std::vector<PlacementResult>& results) {
     const auto& depths = results.front().depths;
+    if (depths.empty()) {
+        paragraph(stream,
+                  "Last layer over depth: left out, since the prediction takes long for so many tokens of text; --plot "
+                  "includes it.");
+        return;
+    }
     stream << "Last layer over depth: ||dLoss/dW_2|| of layer L as a power of L, L = " << depths.front().layers
            << " to " << depths.back().layers << "\n"
            << left("", 16) << right("Theorem 1, large L", 20) << right("its law here", 15) << right("predicted", 13)
@@ -142,10 +148,9 @@ void layer_verdict(std::ostream& stream, const std::vector<PlacementResult>& res
            << left("", 16) << right("layer", 9) << right("the extension", 26) << right("predicted", 13)
            << right("measured", 17) << '\n';
     for (const PlacementResult& result : results)
-        for (const std::size_t l : {std::size_t{0}, middle}) {
-            if (l == middle && middle == 0) continue;
+        for (const std::size_t l : middle > 0 ? std::vector<std::size_t>{0, middle} : std::vector<std::size_t>{0}) {
             // "does not depend on l for large l" says nothing about the first layer
-            const bool says = is_post(result) || (is_pre(result) && l == middle);
+            const bool says = is_post(result) || (is_pre(result) && l > 0);
             stream << "  " << left(l == 0 ? result.predicted.placement : "", 14) << right(std::to_string(l + 1), 9)
                    << right(says ? formatted("%.2f", extension(result, l)) : "-", 26)
                    << right(with_error(over_last(result.predicted, l), 0.0), 13)
@@ -156,7 +161,7 @@ void layer_verdict(std::ostream& stream, const std::vector<PlacementResult>& res
                    << '\n';
         }
     for (const PlacementResult& result : results) {
-        if (!in_paper(result)) continue;
+        if (!is_post(result) && (!is_pre(result) || middle == 0)) continue;
         const std::string how = result.measured ? "measured" : "predicted";
         const np::GradientReport& report = result.measured ? *result.measured : result.predicted;
         const std::size_t l = is_post(result) ? 0 : middle;
@@ -195,13 +200,15 @@ void size_verdict(std::ostream& stream, const std::vector<PlacementResult>& resu
     const auto last = [&](const PlacementResult& r) {
         return (measured ? *r.measured : r.predicted).layers.back().w2.norm;
     };
+    const bool swept = !pre->depths.empty();
     const bool grows = DepthSlopes(post->depths).best() > DepthSlopes(pre->depths).best() + slope_tolerance;
     stream << '\n';
     paragraph(stream, "So at " + std::to_string(pre->predicted.layers.size()) + " layers Post-LN's last layer gets " +
                           formatted("%.2g", last(*post) / last(*pre)) + " times the gradient of Pre-LN's (" +
                           (measured ? "measured" : "predicted") + ")" +
-                          (grows ? ", and the factor grows with depth: the paper's reason why Post-LN needs warm-up."
-                                 : ", and the factor does not grow with depth."));
+                          (grows   ? ", and the factor grows with depth: the paper's reason why Post-LN needs warm-up."
+                           : swept ? ", and the factor does not grow with depth."
+                                   : "."));
 }
 
 }  // namespace
