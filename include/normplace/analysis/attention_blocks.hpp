@@ -81,23 +81,20 @@ public:
         : input_(input) {
         for (std::size_t i = 0; i < softmax.size(); ++i) {
             const double q = input[layout.diagonal(i)];
-            queries_.push_back(
-                {q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, softmax[i].overlap_ratio(), softmax[i].response_ratio()});
+            queries_.push_back({q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, softmax[i].ratios()});
         }
     }
-    double overlap(std::size_t entry, std::size_t i, std::size_t j) const {
+    SoftmaxMoments::Ratios::Values at(std::size_t entry, std::size_t i, std::size_t j) const {
         const double r = correlation(entry, i, j);
-        return std::sqrt(std::fmax(queries_[i].overlap.at(r) * queries_[j].overlap.at(r), 0.0));
-    }
-    double response(std::size_t entry, std::size_t i, std::size_t j) const {
-        const double r = correlation(entry, i, j);
-        return std::sqrt(std::fmax(queries_[i].response.at(r) * queries_[j].response.at(r), 0.0));
+        const auto first = queries_[i].ratios.at(r), second = queries_[j].ratios.at(r);
+        return {std::sqrt(std::fmax(first.overlap * second.overlap, 0.0)),
+                std::sqrt(std::fmax(first.response * second.response, 0.0))};
     }
 
 private:
     struct Query {
         double inverse_root;
-        SoftmaxMoments::Quadratic overlap, response;
+        SoftmaxMoments::Ratios ratios;
     };
     double correlation(std::size_t entry, std::size_t i, std::size_t j) const {
         return std::fmax(-1.0, std::fmin(input_[entry] * queries_[i].inverse_root * queries_[j].inverse_root, 1.0));
@@ -140,7 +137,7 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
     const PairRatios ratios(layout, input, state.softmax);
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);
-        if (term != 0.0) term *= ratios.overlap(e, i, j);
+        if (term != 0.0) term *= ratios.at(e, i, j).overlap;
         state.heads[e] = scales.value * (state.mean[e] + term);
     });
 }
@@ -172,8 +169,7 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
         double wq = 0.0, bq = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
             const std::size_t i = block.row + e / size, j = block.column + e % size;
-            const double overlap = ratios.overlap(block.first + e, i, j);
-            const double response = ratios.response(block.first + e, i, j);
+            const auto [overlap, response] = ratios.at(block.first + e, i, j);
             const double h = g[e] * k[e];
             const double query =
                 scales.key * scales.value * response * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);

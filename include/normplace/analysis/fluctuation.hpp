@@ -6,6 +6,8 @@
 // one pair.
 #pragma once
 
+#include <cmath>
+
 #include <normplace/analysis/token_kernel.hpp>
 
 namespace normplace {
@@ -38,7 +40,9 @@ inline double combined_relative(const Fluctuation& stream, double branch_spread,
     const double own = (stream_square + branch_square * followed) * stream.spread;
     const double u_x = stream_square * stream.spread, u_f = branch_square * branch_spread, total = u_x + u_f;
     if (!(total > 0.0)) return stream.relative;
-    return (own * own * stream.relative + fresh * u_f * u_f + 2.0 * u_x * u_f / width) / (total * total);
+    const double relative =
+        (own * own * stream.relative + fresh * u_f * u_f + 2.0 * u_x * u_f / width) / (total * total);
+    return std::fmin(relative, 1.0);  // tokens differ in one dimension at least
 }
 
 }  // namespace normplace

@@ -20,61 +20,45 @@ namespace normplace {
 
 /// p = softmax of n independent N(0, v); p' another one, whose scores correlate with p's by r, key by key.
 ///
-/// The overlap E sum p_j p'_j is a power series in r with non-negative coefficients, and by Price's theorem its
-/// derivative is v E sum_jk (dp_j/ds_k)(dp'_j/ds_k). Both ends are known in value and slope; between them stands the
-/// cubic through these.
+/// The overlap E sum_j p_j p'_j is a power series in r with non-negative coefficients, and by Price's theorem its
+/// derivative is v E sum_jk (dp_j/ds_k)(dp'_j/ds_k). Both ends are known in value and slope: 1/n and v (1 - m2)^2/(n -
+/// 1) at r = 0, m2 and v times the response at r = 1. Between them stands 1/n + rise (a r + (1 - a) r^p), which has
+/// those ends and such coefficients.
 struct SoftmaxMoments {
     double count = 1.0;          ///< n
     double variance = 0.0;       ///< v
     double concentration = 1.0;  ///< m2 = E sum p^2, from 1/n to 1
     double response = 0.0;       ///< E sum_jk (dp_j/ds_k)^2 = m2 - 2 E sum p^3 + E (sum p^2)^2
 
+    /// The second-order series in the scores has the overlap 1/n + v r (n-1)/n^2 and the response (n-1)/n^2. These
+    /// ratios carry its terms to the exact values, as functions of the correlation r.
+    struct Ratios {
+        double linear = 1.0, higher = 0.0, power = 2.0;
+
+        struct Values {
+            double overlap, response;
+        };
+        Values at(double r) const {
+            if (higher == 0.0) return {linear, linear};
+            const double rest = higher * (r < 0.0 ? -std::pow(-r, power - 1.0) : std::pow(r, power - 1.0));
+            return {linear + rest, linear + power * rest};
+        }
+    };
+    Ratios ratios() const {
+        if (!(count > 1.0) || !(variance > 0.0)) return {};
+        const double unit = variance * (count - 1.0) / (count * count), spread = 1.0 - concentration;
+        const double rise = concentration - 1.0 / count;
+        const double low = std::fmin(variance * spread * spread / (count - 1.0), rise), high = variance * response;
+        if (!(rise - low > 1e-9 * rise)) return {rise / unit, 0.0, 2.0};
+        return {low / unit, (rise - low) / unit, std::fmax((high - low) / (rise - low), 1.0)};
+    }
+
     /// ov(r) = E sum_j p_j p'_j.
     double overlap(double r) const {
-        const Ends e = ends();
-        const double s = 1.0 - r;
-        return e.low * (1.0 + 2.0 * r) * s * s + e.low_slope * r * s * s + e.high * r * r * (3.0 - 2.0 * r) -
-               e.high_slope * r * r * s;
+        return 1.0 / count + variance * (count - 1.0) / (count * count) * r * ratios().at(r).overlap;
     }
-
     /// E sum_jk (dp_j/ds_k)(dp'_j/ds_k) = ov'(r) / v.
-    double response_overlap(double r) const {
-        const Ends e = ends();
-        if (!(variance > 0.0)) return response;
-        return (6.0 * (e.high - e.low) * r * (1.0 - r) + e.low_slope * (1.0 - 4.0 * r + 3.0 * r * r) +
-                e.high_slope * (3.0 * r * r - 2.0 * r)) /
-               variance;
-    }
-
-    /// A quadratic c[0] + c[1] r + c[2] r^2 in the correlation.
-    struct Quadratic {
-        double c[3];
-        double at(double r) const { return c[0] + r * (c[1] + r * c[2]); }
-    };
-    // The second-order series in the scores has the overlap 1/n + v r (n-1)/n^2 and the response (n-1)/n^2. These
-    // ratios carry its terms to the exact values: (ov(r) - 1/n) and response_overlap(r) over the series'.
-    Quadratic overlap_ratio() const {
-        if (!(count > 1.0) || !(variance > 0.0)) return {{1.0, 0.0, 0.0}};
-        const Ends e = ends();
-        const double unit = variance * (count - 1.0) / (count * count), rise = e.high - e.low;
-        return {{e.low_slope / unit, (3.0 * rise - 2.0 * e.low_slope - e.high_slope) / unit,
-                 (e.low_slope + e.high_slope - 2.0 * rise) / unit}};
-    }
-    Quadratic response_ratio() const {
-        if (!(count > 1.0) || !(variance > 0.0)) return {{1.0, 0.0, 0.0}};
-        const Quadratic overlap = overlap_ratio();
-        return {{overlap.c[0], 2.0 * overlap.c[1], 3.0 * overlap.c[2]}};
-    }
-
-private:
-    struct Ends {
-        double low, low_slope, high, high_slope;
-    };
-    Ends ends() const {
-        const double spread = 1.0 - concentration;
-        const double low_slope = count > 1.0 ? variance * spread * spread / (count - 1.0) : 0.0;
-        return {1.0 / count, low_slope, concentration, variance * response};
-    }
+    double response_overlap(double r) const { return (count - 1.0) / (count * count) * ratios().at(r).response; }
 };
 
 namespace detail {
@@ -158,13 +142,13 @@ inline double expected_log_sum_exp(double n, double v) {
 
 /// Softmax moments by interpolation in a table over ln n and ln(1 + v) that is filled where it is asked: a prediction
 /// asks for thousands of neighbouring values. Not shared between threads. Relative error below
-/// 1e-4; variances above 40 are taken as 40.
+/// 1e-4; beyond variance 40 it follows the limit of large v.
 class SoftmaxTable {
 public:
     SoftmaxMoments at(double n, double v) {
         if (!(n > 1.0) || !(v > 0.0)) return detail::integrate_softmax_moments(n, 0.0);
-        v = std::fmin(v, detail::largest_variance);
-        const Place row = place(std::log(n) / count_step), column = place(std::log1p(v) / variance_step);
+        const double tabled = std::fmin(v, detail::largest_variance);
+        const Place row = place(std::log(n) / count_step), column = place(std::log1p(tabled) / variance_step);
         double concentration = 0.0, response = 0.0;
         for (std::size_t i = 0; i < 4; ++i)
             for (std::size_t j = 0; j < 4; ++j) {
@@ -173,7 +157,9 @@ public:
                 concentration += weight * node.concentration;
                 response += weight * node.response;
             }
-        return {n, v, concentration / n, response / n};
+        // Two keys compete only when their scores are within about 1 of each other, the more seldom the larger sqrt(v).
+        const double beyond = std::sqrt(tabled / v);
+        return {n, v, 1.0 - (1.0 - concentration / n) * beyond, response / n * beyond};
     }
 
 private:
