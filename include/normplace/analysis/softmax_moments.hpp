@@ -66,7 +66,7 @@ namespace detail {
 /// Above this the weights of fewer than e^20 keys have long settled on one of them; tables end here.
 inline constexpr double largest_variance = 40.0;
 
-/// The integrals themselves; n >= 1 need not be whole. About 1e-10 of relative error for v up to 100.
+/// The integrals themselves; n >= 1 need not be whole. Relative error about 1e-6.
 inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
     if (!(v > 0.0) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
     // Both integrals are trapezoid sums of functions analytic in a strip of half-width pi/2 (in ln t and in ln X), so

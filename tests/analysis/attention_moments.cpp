@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// attention_exchangeable.hpp, attention_blocks.hpp and sublayer_moments.hpp.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <normplace/analysis/sublayer_moments.hpp>
+
+using namespace normplace;
+
+namespace {
+
+AttentionScales xavier(double width, bool causal = false) {
+    return {.width = width,
+            .query = 1.0,
+            .key = 1.0,
+            .value = 1.0,
+            .out = 1.0,
+            .output_projection = true,
+            .causal = causal};
+}
+
+TokenKernel spread_out(const TokenLayout& layout, double diagonal, double within, double across) {
+    TokenKernel kernel(layout.entries(), across);
+    if (layout.is_exchangeable()) kernel[1] = within;
+    else
+        for (const TokenLayout::Block& block : layout.blocks())
+            for (std::size_t e = 0; block.within && e < block.size * block.size; ++e) kernel[block.first + e] = within;
+    for (std::size_t i = 0; i < layout.classes(); ++i) kernel[layout.diagonal(i)] = diagonal;
+    return kernel;
+}
+
+}  // namespace
+
+TEST_CASE("the engine for exchangeable tokens and the one for blocks agree where both apply") {
+    SoftmaxTable table;
+    const TokenLayout scalars = TokenLayout::exchangeable(2, 6);
+    for (const double within : {0.0, 0.4, 0.9}) {
+        CAPTURE(within);
+        AttentionMoments exact(scalars, xavier(64.0), table);
+        const TokenKernel output = exact.forward(spread_out(scalars, 1.0, within, 0.1), {1.0 - within, 1.0 / 64.0});
+        const TokenKernel gradient = exact.backward(spread_out(scalars, 1.0, 0.3, 0.2));
+        for (const TokenLayout& layout : {TokenLayout::by_position(2, 6), TokenLayout::by_token(2, 6)}) {
+            AttentionMoments blocks(layout, xavier(64.0), table);
+            const TokenKernel out = blocks.forward(spread_out(layout, 1.0, within, 0.1), {1.0 - within, 1.0 / 64.0});
+            const TokenKernel back = blocks.backward(spread_out(layout, 1.0, 0.3, 0.2));
+            CHECK(layout.trace(out) == doctest::Approx(scalars.trace(output)).epsilon(1e-10));
+            CHECK(layout.total_within(out) == doctest::Approx(scalars.total_within(output)).epsilon(1e-10));
+            CHECK(layout.total(out) == doctest::Approx(scalars.total(output)).epsilon(1e-10));
+            CHECK(layout.trace(back) == doctest::Approx(scalars.trace(gradient)).epsilon(1e-10));
+            CHECK(layout.total(back) == doctest::Approx(scalars.total(gradient)).epsilon(1e-10));
+            CHECK(blocks.squares.wq == doctest::Approx(exact.squares.wq).epsilon(1e-10));
+            CHECK(blocks.squares.wk == doctest::Approx(exact.squares.wk).epsilon(1e-10));
+            CHECK(blocks.squares.wv == doctest::Approx(exact.squares.wv).epsilon(1e-10));
+            CHECK(blocks.squares.wo == doctest::Approx(exact.squares.wo).epsilon(1e-10));
+            CHECK(blocks.squares.bq == doctest::Approx(exact.squares.bq).epsilon(1e-10));
+            CHECK(blocks.squares.bv == doctest::Approx(exact.squares.bv).epsilon(1e-10));
+        }
+    }
+}
+
+TEST_CASE("at full token alignment W_q and W_k get no gradient, W_v does (Noci et al. 2022)") {
+    SoftmaxTable table;
+    for (const TokenLayout& layout : {TokenLayout::exchangeable(2, 8), TokenLayout::by_position(2, 8)})
+        for (const bool causal : {false, true}) {
+            if (causal && layout.is_exchangeable()) continue;
+            AttentionMoments attention(layout, xavier(64.0, causal), table);
+            attention.forward(TokenKernel(layout.entries(), 1.0), {0.0, 1.0 / 64.0});
+            attention.backward(spread_out(layout, 1.0, 0.0, 0.0));
+            const double scale = attention.squares.wv;
+            CHECK(scale > 0.0);
+            CHECK(std::fabs(attention.squares.wq) < 1e-12 * scale);  // rounding of sums that cancel
+            CHECK(std::fabs(attention.squares.wk) < 1e-12 * scale);
+        }
+}
+
+TEST_CASE("without scores attention is a plain average") {
+    SoftmaxTable table;
+    const TokenLayout layout = TokenLayout::by_position(1, 3);
+    AttentionScales scales = xavier(16.0, true);
+    scales.query = scales.key = 0.0;
+    AttentionMoments attention(layout, scales, table);
+    // Independent tokens: the covariance of two running means is 1 / the longer one's length.
+    const TokenKernel output = attention.forward(spread_out(layout, 1.0, 0.0, 0.0), {1.0, 1.0 / 16.0});
+    const double expected[] = {1.0, 0.5, 1.0 / 3.0, 0.5, 0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0};
+    for (std::size_t e = 0; e < 9; ++e) CHECK(output[e] == doctest::Approx(expected[e]));
+    attention.backward(spread_out(layout, 1.0, 0.0, 0.0));
+    CHECK(attention.squares.wq == 0.0);
+    CHECK(attention.squares.wk == 0.0);
+    // Token 1 is read by all with weights 1, 1/2, 1/3, and so on: sum over tokens of sum of squares.
+    CHECK(attention.squares.wv == doctest::Approx(256.0 * (1.0 + 2.0 / 4.0 + 3.0 / 9.0)));
+    CHECK(attention.squares.bv == doctest::Approx(16.0 * 3.0));  // each query's weights add up to 1
+}
+
+TEST_CASE("one token attends to itself") {
+    SoftmaxTable table;
+    const TokenLayout layout = TokenLayout::exchangeable(2, 1);
+    AttentionMoments attention(layout, xavier(16.0), table);
+    const TokenKernel output = attention.forward({1.0, 0.0, 0.2}, {1.0, 1.0 / 16.0});
+    CHECK(output[0] == doctest::Approx(1.0));
+    CHECK(output[2] == doctest::Approx(0.2));
+    const TokenKernel gradient = attention.backward({1.0, 0.0, 0.5});
+    CHECK(gradient[0] == doctest::Approx(1.0));
+    CHECK(attention.squares.wq == 0.0);
+    CHECK(attention.squares.wk == 0.0);
+}
+
+TEST_CASE("feed-forward: ReLU halves, and its gradient by hand") {
+    const TokenLayout layout = TokenLayout::exchangeable(1, 2);
+    ActivationKernel kernel(relu);
+    FeedForwardMoments feed_forward(layout, {.width = 8.0, .feed_forward = 32.0, .linear1 = 0.5, .linear2 = 2.0},
+                                    kernel);
+    const TokenKernel output = feed_forward.forward({1.0, 0.0, 0.0}, {1.0, 1.0 / 8.0});
+    CHECK(output[0] == doctest::Approx(2.0 * 0.25));
+    CHECK(output[1] == doctest::Approx(2.0 * 0.5 / (2.0 * detail::pi)));
+    const TokenKernel gradient = feed_forward.backward({1.0, 0.0, 0.0});
+    CHECK(gradient[0] == doctest::Approx(0.5 * 2.0 * 0.5));  // s_1 s_2 kappa'
+    CHECK(feed_forward.squares.w2 == doctest::Approx(8 * 32 * 2 * 0.25));
+    CHECK(feed_forward.squares.w1 == doctest::Approx(8 * 32 * 2 * (2.0 * 8 / 32 * 0.5)));
+    CHECK(feed_forward.squares.b2 == doctest::Approx(8 * 2));
+    CHECK(feed_forward.squares.b1 == doctest::Approx(32 * 2 * (2.0 * 8 / 32 * 0.5)));
+}

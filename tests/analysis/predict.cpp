@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <normplace/analysis.hpp>
+#include <string>
+
+using namespace normplace;
+
+namespace {
+
+// Peri-LN whose feed-forward matrices start three times as large.
+struct WidePeriLN : PeriLN {
+    static constexpr auto name = "wide-peri-ln";
+    static double gain(Role role, const Depth&) { return role == Role::linear1 || role == Role::linear2 ? 3.0 : 1.0; }
+};
+struct UserGELU {
+    static constexpr auto name = "user-gelu";
+    template <class T>
+    static T value(T u) {
+        return GELU::value(u);
+    }
+    template <class T>
+    static T derivative(T u) {
+        return GELU::derivative(u);
+    }
+};
+
+template <class Function>
+std::string message(Function&& function) {
+    try {
+        function();
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+TokenBatch small_batch(const ReferenceModel& model) {
+    TokenBatch batch{model.batch, model.sequence, {}, {}};
+    for (std::size_t i = 0; i < model.batch * model.sequence; ++i) {
+        batch.tokens.push_back(static_cast<int>(i * i % 7));
+        batch.targets.push_back(static_cast<int>((i + 1) * (i + 1) % 7));
+    }
+    return batch;
+}
+
+// The slope of ln y against ln L, least squares.
+double slope(const std::vector<double>& depths, const std::vector<double>& values) {
+    double n = 0.0, sx = 0.0, sy = 0.0, sxx = 0.0, sxy = 0.0;
+    for (std::size_t i = 0; i < depths.size(); ++i) {
+        const double a = std::log(depths[i]), b = std::log(values[i]);
+        n += 1.0, sx += a, sy += b, sxx += a * a, sxy += a * b;
+    }
+    return (n * sxy - sx * sy) / (n * sxx - sx * sx);
+}
+
+// Every quantity of two reports, except those whose name contains `except`, agrees.
+void check_same(GradientReport first, GradientReport second, double tolerance, const std::string& except = "nothing") {
+    std::vector<double> values;
+    for_each_quantity(second, [&](const std::string&, double& value, double&) { values.push_back(value); });
+    std::size_t at = 0;
+    for_each_quantity(first, [&](const std::string& name, double& value, double&) {
+        const double other = values[at++];
+        if (name.find(except) != std::string::npos) return;
+        CAPTURE(name);
+        if (std::isnan(value)) CHECK(std::isnan(other));
+        else CHECK(value == doctest::Approx(other).epsilon(tolerance));
+    });
+}
+
+}  // namespace
+
+TEST_CASE("the report is complete and positive for every placement of the catalogue") {
+    ReferenceModel model;
+    model.layers = 2;
+    model.initialization = Initialization::gpt2();
+    for (const bool causal : {false, true}) {
+        model.causal = causal;
+        for_each_placement([&](auto placement) {
+            using P = decltype(placement);
+            GradientReport report = predict<P>(model);
+            CAPTURE(report.placement);
+            CHECK(report.formula == syntax::to_string(P::formula));
+            CHECK(report.layers.size() == 2);
+            CHECK(report.layers[0].attention.norms.size() == norm_count<P>);
+            CHECK(report.warnings.empty());
+            for_each_quantity(report, [&](const std::string& name, double& value, double&) {
+                CAPTURE(name);
+                const bool absent = name.find("embedding") != std::string::npos ||
+                                    (!P::final_norm && name.find("final_norm") != std::string::npos);
+                const bool zero = name.find("key.bias") != std::string::npos || name == "input.token_correlation";
+                if (absent) CHECK(std::isnan(value));
+                else if (zero) CHECK(value == 0.0);
+                else CHECK(value > 0.0);
+            });
+        });
+    }
+}
+
+TEST_CASE("the kernel engine gives the scalars' answer for exchangeable tokens") {
+    ReferenceModel model;
+    model.layers = 3;
+    model.sequence = 8;
+    model.batch = 2;
+    detail::PredictionInput input{TokenLayout::by_position(model.batch, model.sequence), {}, {}, nullptr};
+    input.stream.assign(input.layout.entries(), 0.0);
+    input.same_target.assign(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
+    for (std::size_t i = 0; i < input.layout.classes(); ++i)
+        input.stream[input.layout.diagonal(i)] = input.same_target[input.layout.diagonal(i)] = 1.0;
+    detail::Estimator<PreLN> estimator(model);
+    estimator.add(input);
+    check_same(predict<PreLN>(model), estimator.finish(), 1e-9);
+}
+
+TEST_CASE("Peri-LN: gradients do not depend on the scale of a sublayer's weights, other than those weights' own") {
+    ReferenceModel model;
+    model.layers = 4;
+    model.epsilon = 1e-12;  // a scale would show against it
+    const GradientReport once = predict<PeriLN>(model), tripled = predict<WidePeriLN>(model);
+    check_same(once, tripled, 1e-8, "linear");
+    for (std::size_t l = 0; l < 4; ++l) {
+        CHECK(once.layers[l].w1.norm == doctest::Approx(3.0 * tripled.layers[l].w1.norm).epsilon(1e-8));
+        CHECK(once.layers[l].w2.norm == doctest::Approx(3.0 * tripled.layers[l].w2.norm).epsilon(1e-8));
+    }
+}
+
+TEST_CASE("Post-LN at Xavier and ReLU is flat over depth, where the paper's extension falls") {
+    ReferenceModel model;
+    for (const bool causal : {false, true}) {
+        model.causal = causal;
+        const GradientReport report = predict<PostLN>(model);
+        const double first = report.layers.front().w2.norm, last = report.layers.back().w2.norm;
+        CHECK(first / last > 0.8);
+        CHECK(first / last < 1.25);
+        CHECK(paper::extension_post_ln(1, model.layers) < 0.12);
+    }
+}
+
+TEST_CASE("the paper's model: last layer against depth, and Lemma 2") {
+    const std::vector<double> depths{2, 4, 6, 12, 24};
+    std::vector<double> post, pre;
+    for (const double depth : depths) {
+        const ReferenceModel model = ReferenceModel::paper(static_cast<std::size_t>(depth), 256, 16);
+        post.push_back(predict<PostLN>(model).layers.back().w2.norm);
+        const GradientReport report = predict<PreLN>(model);
+        pre.push_back(report.layers.back().w2.norm);
+        CHECK(report.layers[0].wq.norm == 0.0);
+        CHECK(report.layers[0].wk.norm == 0.0);
+        CHECK(std::isnan(report.layers[0].wo.norm));
+        for (std::size_t l = 1; l <= model.layers; ++l) {
+            const paper::Bounds bounds = paper::lemma2_pre_ln(256, l);
+            const double square = 256.0 * report.layers[l - 1].feed_forward.stream.second_moment.value;
+            CHECK(square >= bounds.lower);
+            CHECK(square <= bounds.upper);
+        }
+    }
+    CHECK(std::fabs(slope(depths, post)) < 0.03);       // O(d sqrt(ln d)): no L
+    CHECK(std::fabs(slope(depths, pre) + 0.5) < 0.05);  // O(d sqrt(ln d / L))
+}
+
+TEST_CASE("Lemma 2's growth within its bounds depends on the number of tokens") {
+    const auto growth = [](std::size_t sequence) {
+        return predict<PreLN>(ReferenceModel::paper(6, 256, sequence))
+            .layers[5]
+            .feed_forward.stream.second_moment.value;
+    };
+    // One token attends to itself: each layer adds 1 and 1/2, the upper bound (within epsilon).
+    CHECK(growth(1) == doctest::Approx(10.0).epsilon(1e-4));
+    CHECK(growth(16) < growth(4));
+    CHECK(growth(4) < growth(1));
+}
+
+TEST_CASE("an activation of the user's own that computes GELU is predicted as GELU") {
+    ReferenceModel model;
+    model.layers = 2;
+    model.activation = gelu;
+    const GradientReport closed = predict<PreLN>(model);
+    model.activation = activation<UserGELU>();
+    check_same(closed, predict<PreLN>(model), 1e-5);
+}
+
+TEST_CASE("given tokens: batches are averaged, and text of distinct tokens is no special case") {
+    ReferenceModel model;
+    model.layers = 2;
+    model.sequence = 6;
+    model.batch = 2;
+    model.vocabulary = 16;
+    const TokenBatch batch = small_batch(model);
+    const GradientReport one = predict<PostLN>(model, {batch}), two = predict<PostLN>(model, {batch, batch});
+    check_same(one, two, 1e-12);
+    CHECK(one.token_embedding.norm > 0.0);
+    CHECK(one.position_embedding.norm > 0.0);
+    CHECK(one.input.second_moment.value == doctest::Approx(1.0));
+    // Every gradient reaches one row of each table, so the tables' squared norms are at least those of independent
+    // tokens when gradients of equal tokens do not oppose each other: N D E(dLoss/dx)^2.
+    CHECK(std::pow(one.token_embedding.norm, 2) > 0.9 * 12.0 * 256.0 * one.input.gradient_second_moment.value);
+
+    TokenBatch other = batch;
+    for (int& token : other.tokens) token = 3;
+    const GradientReport same = predict<PostLN>(model, {other}), both = predict<PostLN>(model, {batch, other});
+    CHECK(std::pow(both.readout.norm, 2) ==
+          doctest::Approx(0.5 * (std::pow(one.readout.norm, 2) + std::pow(same.readout.norm, 2))));
+    CHECK(both.loss.value == doctest::Approx(0.5 * (one.loss.value + same.loss.value)));
+}
+
+TEST_CASE("what the theory does not cover is a warning and a NaN, not a number") {
+    ReferenceModel model;
+    model.layers = 12;
+    const GradientReport grows = predict<ResPostNorm>(model);  // f reads the growing stream itself
+    REQUIRE(grows.warnings.size() == 1);
+    CHECK(grows.warnings[0].find("above 2 ln n = 6.93 (n = 32)") != std::string::npos);
+    CHECK(std::isfinite(grows.layers.front().wq.norm));
+    CHECK(std::isnan(grows.layers.back().wq.norm));
+    CHECK(std::isnan(grows.layers.back().wk.norm));
+    CHECK(std::isfinite(grows.layers.back().wv.norm));
+
+    model.layers = 4000;
+    const GradientReport overflows = predict<NoNorm>(model);
+    REQUIRE(!overflows.warnings.empty());
+    CHECK(overflows.warnings[0].find("range of double precision") != std::string::npos);
+    CHECK(overflows.warnings[0].find("4000 layers") != std::string::npos);
+}
+
+TEST_CASE("sizes of one are defined") {
+    ReferenceModel model;
+    model.layers = model.width = model.heads = model.feed_forward = model.sequence = model.batch = model.vocabulary = 1;
+    for (const bool causal : {false, true}) {
+        model.causal = causal;
+        GradientReport report = predict<PreLN>(model);
+        CHECK(report.layers[0].wq.norm == 0.0);
+        CHECK(report.loss.value == doctest::Approx(0.0).scale(1.0).epsilon(1e-5));
+        CHECK(report.readout.norm == doctest::Approx(0.0).scale(1.0).epsilon(1e-5));
+    }
+}
+
+TEST_CASE("arguments are refused with their values") {
+    ReferenceModel model;
+    model.sequence = 6;
+    model.batch = 2;
+    model.vocabulary = 16;
+    const TokenBatch batch = small_batch(model);
+    CHECK(message([&] { predict<PreLN>(model, {}); }) == "predict: there are no batches, expected at least 1");
+    model.batch = 3;
+    CHECK(message([&] { predict<PreLN>(model, {batch}); }) ==
+          "predict: a batch of 2 sequences of 6 tokens does not fit the model's 3 of 6");
+    model.batch = 2;
+    model.vocabulary = 4;
+    CHECK(message([&] { predict<PreLN>(model, {batch}); }) == "predict: token 4 is not one of the vocabulary's 0 to 3");
+    model.vocabulary = 16;
+    TokenBatch ragged = batch;
+    ragged.targets.pop_back();
+    CHECK(message([&] { predict<PreLN>(model, {ragged}); }) ==
+          "predict: a batch has 12 tokens and 11 targets, expected 12 of each");
+    model.heads = 7;
+    CHECK(message([&] { predict<PreLN>(model); }).find("not divisible by 7 heads") != std::string::npos);
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <normplace/analysis/softmax_moments.hpp>
+
+using namespace normplace;
+
+namespace {
+
+// E h(s) for s ~ N(0, variance): a trapezoid sum, exact to rounding for h analytic in a strip of some width.
+template <class Function>
+double gaussian_mean(double variance, Function&& h) {
+    double sum = 0.0;
+    for (double z = -9.0; z <= 9.0; z += 0.05)
+        sum += std::exp(-0.5 * z * z) * 0.05 * 0.3989422804014327 * h(std::sqrt(variance) * z);
+    return sum;
+}
+double sigmoid(double s) { return 1.0 / (1.0 + std::exp(-s)); }
+
+}  // namespace
+
+TEST_CASE("a softmax over two keys is a sigmoid of their difference") {
+    for (const double v : {0.1, 1.0, 3.0}) {
+        CAPTURE(v);
+        const SoftmaxMoments softmax = detail::integrate_softmax_moments(2.0, v);
+        const auto square = [](double s) { return sigmoid(s) * sigmoid(s) + sigmoid(-s) * sigmoid(-s); };
+        const auto slopes = [](double s) { return 4.0 * std::pow(sigmoid(s) * sigmoid(-s), 2); };
+        CHECK(softmax.concentration == doctest::Approx(gaussian_mean(2.0 * v, square)).epsilon(1e-8));
+        // Terms of size 1 cancel to 0.1 here.
+        CHECK(softmax.response == doctest::Approx(gaussian_mean(2.0 * v, slopes)).epsilon(1e-5));
+        CHECK(expected_log_sum_exp(2.0, v) ==
+              doctest::Approx(gaussian_mean(2.0 * v, [](double s) { return std::log1p(std::exp(s)); })).epsilon(1e-6));
+    }
+}
+
+TEST_CASE("the overlap of two queries, between its known ends") {
+    for (const double v : {0.2, 1.0, 2.0})
+        for (const double r : {-0.3, 0.0, 0.3, 0.7, 0.95, 1.0}) {
+            CAPTURE(v);
+            CAPTURE(r);
+            const SoftmaxMoments softmax = detail::integrate_softmax_moments(2.0, v);
+            const double exact = gaussian_mean(2.0 * v, [&](double s) {
+                return gaussian_mean(2.0 * v * (1.0 - r * r), [&](double t) {
+                    const double p = sigmoid(s), q = sigmoid(r * s + t);
+                    return p * q + (1.0 - p) * (1.0 - q);
+                });
+            });
+            // Two keys are the worst case, odd in r by symmetry; many keys are even closer to r + r^2.
+            const double rise = softmax.concentration - 0.5;
+            CHECK(std::fabs(softmax.overlap(r) - exact) < 0.03 * rise);
+        }
+}
+
+TEST_CASE("small and large limits") {
+    const SoftmaxMoments uniform = detail::integrate_softmax_moments(10.0, 0.0);
+    CHECK(uniform.concentration == doctest::Approx(0.1));
+    CHECK(uniform.response == doctest::Approx(0.09));
+    CHECK(uniform.overlap(0.5) == doctest::Approx(0.1));
+    // Many keys: n E sum p^2 = exp(v) [1 + O(e^{2v} / n)].
+    CHECK(1e6 * detail::integrate_softmax_moments(1e6, 1.0).concentration ==
+          doctest::Approx(std::exp(1.0)).epsilon(1e-4));
+    CHECK(SoftmaxTable().at(1.0, 3.0).concentration == 1.0);
+    CHECK(SoftmaxTable().at(1.0, 3.0).response == 0.0);
+    // One key wins, more surely the larger the variance.
+    SoftmaxTable table;
+    CHECK(table.at(32.0, 1e6).concentration > 0.99);
+    CHECK(table.at(32.0, 1e6).concentration <= 1.0);
+    CHECK(table.at(32.0, 1e30).overlap(0.5) < 1.0);
+}
+
+TEST_CASE("the slope of the overlap is its response: central differences") {
+    const SoftmaxMoments softmax = detail::integrate_softmax_moments(16.0, 1.0);
+    for (const double r : {0.2, 0.5, 0.9}) {
+        constexpr double h = 1e-5;
+        const double slope = (softmax.overlap(r + h) - softmax.overlap(r - h)) / (2.0 * h);
+        CHECK(softmax.response_overlap(r) * softmax.variance == doctest::Approx(slope).epsilon(1e-6));
+    }
+    CHECK(softmax.response_overlap(1.0) == doctest::Approx(softmax.response));
+    CHECK(softmax.overlap(1.0) == doctest::Approx(softmax.concentration));
+}
+
+TEST_CASE("the table interpolates to 1e-4") {
+    SoftmaxTable table;
+    for (const double n : {2.0, 3.0, 7.0, 32.0, 100.0, 1000.0})
+        for (const double v : {0.03, 0.5, 1.0, 2.7, 6.0, 15.0}) {
+            CAPTURE(n);
+            CAPTURE(v);
+            const SoftmaxMoments exact = detail::integrate_softmax_moments(n, v), tabled = table.at(n, v);
+            CHECK(tabled.concentration == doctest::Approx(exact.concentration).epsilon(1e-4));
+            CHECK(tabled.response == doctest::Approx(exact.response).epsilon(1e-3));
+        }
+}
+
+TEST_CASE("the mean cross-entropy of random logits") {
+    CHECK(expected_log_sum_exp(1.0, 2.0) == doctest::Approx(0.0).scale(1.0).epsilon(1e-6));
+    CHECK(expected_log_sum_exp(50.0, 0.0) == doctest::Approx(std::log(50.0)));
+    // ln n + v/2 - (e^v - 1)/(2n), the next term being of order 1/n^2.
+    CHECK(expected_log_sum_exp(1e4, 1.0) ==
+          doctest::Approx(std::log(1e4) + 0.5 - (std::exp(1.0) - 1.0) / 2e4).epsilon(1e-7));
+    // At huge variance the largest logit alone counts: sqrt(v) / sqrt(pi) for two.
+    CHECK(expected_log_sum_exp(2.0, 1e8) == doctest::Approx(1e4 / std::sqrt(3.14159265358979)).epsilon(1e-3));
+}
