@@ -88,6 +88,7 @@ TEST_CASE("Peri-LN and DeepNorm: slots in order, factors of the depth") {
 }
 
 TEST_CASE("a stream that reaches the sum twice adds amplitudes, not variances") {
+    static_assert(Placement<SharedStream> && SharedStream::final_norm && SharedStream::name != nullptr);
     const Run<SharedStream> run({4.0, 0.0, 0.0}, {1.0, 0.0, 0.0});
     // (1 + 1/2)^2 K + 2 (1/2)^2 K
     CHECK(run.output[0] == doctest::Approx(2.25 * 4.0 + 0.5 * 4.0));

@@ -27,8 +27,8 @@ struct NormSquares {
     double gain = 0.0, bias = 0.0;
 };
 
-/// One residual block: the formula of `P` around one sublayer, which has forward(TokenKernel) and
-/// backward(TokenKernel).
+/// One residual block: the formula of `P` around one sublayer (sublayer_moments.hpp), which maps covariances forward
+/// and backward and says how its output fluctuates: transfer(), fresh(Fluctuation) and norm_variance().
 template <class P, class Sublayer>
 class BlockMoments {
     static constexpr auto slot_names = syntax::slots(P::formula);
