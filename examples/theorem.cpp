@@ -36,7 +36,7 @@ bool holds(double power, double tolerance) {
     std::printf("%s\n%6s %12s %12s %20s\n", P::name, "L", "bound", "predicted", "measured");
     std::vector<Row> rows;
     bool below = true;
-    for (const std::size_t layers : {2, 4, 8, 16, 24}) {
+    for (const std::size_t layers : {2u, 4u, 8u, 16u, 24u}) {
         rows.push_back(row<P>(layers));
         const Row& r = rows.back();
         std::printf("%6.0f %12.0f %12.3f %12.3f +- %.3f\n", r.layers, r.bound, r.predicted, r.measured, r.error);

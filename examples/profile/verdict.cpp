@@ -120,6 +120,8 @@ void depth_verdict(std::ostream& stream, const std::vector<PlacementResult>& res
             sentence += "the last layer's gradient " +
                         std::string(holds ? "is as large in a deep stack as in a shallow one" : "depends on depth") +
                         ", " + how + " as " + power + ".";
+        if (is_pre(result) && holds && std::abs(slopes.best() + 0.5) > slope_tolerance)
+            sentence += " At these depths the stream's second moment does not yet grow as L, so the power is not -1/2.";
         if (!agree) sentence += " Prediction and measurement disagree.";
         paragraph(stream, sentence);
     }
