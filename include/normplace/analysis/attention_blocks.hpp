@@ -73,32 +73,31 @@ private:
     std::vector<double> share_;
 };
 
-/// How far the exact terms of a pair of queries are from the second-order ones. Each query brings the ratio of its own
-/// softmax at their correlation r; queries of different numbers of keys meet at the geometric mean.
+/// How far the exact terms of a pair of queries are from the second-order ones. Queries of different numbers of keys or
+/// score variances meet half-way, which costs one power for each pair.
 class PairRatios {
 public:
     PairRatios(const TokenLayout& layout, const TokenKernel& input, const std::vector<SoftmaxMoments>& softmax)
         : input_(input) {
         for (std::size_t i = 0; i < softmax.size(); ++i) {
             const double q = input[layout.diagonal(i)];
-            queries_.push_back({q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, softmax[i].ratios()});
+            const SoftmaxMoments::Ratios ratios = softmax[i].ratios();
+            queries_.push_back({q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, std::sqrt(ratios.linear), std::sqrt(ratios.higher),
+                                0.5 * ratios.power});
         }
     }
     SoftmaxMoments::Ratios::Values at(std::size_t entry, std::size_t i, std::size_t j) const {
-        const double r = correlation(entry, i, j);
-        const auto first = queries_[i].ratios.at(r), second = queries_[j].ratios.at(r);
-        return {std::sqrt(std::fmax(first.overlap * second.overlap, 0.0)),
-                std::sqrt(std::fmax(first.response * second.response, 0.0))};
+        const Query &first = queries_[i], &second = queries_[j];
+        const double r = input_[entry] * first.inverse_root * second.inverse_root;
+        return SoftmaxMoments::Ratios{first.root_linear * second.root_linear, first.root_higher * second.root_higher,
+                                      first.half_power + second.half_power}
+            .at(std::fmax(-1.0, std::fmin(r, 1.0)));
     }
 
 private:
     struct Query {
-        double inverse_root;
-        SoftmaxMoments::Ratios ratios;
+        double inverse_root, root_linear, root_higher, half_power;
     };
-    double correlation(std::size_t entry, std::size_t i, std::size_t j) const {
-        return std::fmax(-1.0, std::fmin(input_[entry] * queries_[i].inverse_root * queries_[j].inverse_root, 1.0));
-    }
     const TokenKernel& input_;
     std::vector<Query> queries_;
 };
