@@ -99,6 +99,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
         if (!(g0 > 0.0)) break;
         // g_k above holds t^k g_k; dt = t du.
         const double others = std::exp((n - 2.0) * std::log(g0));
+        if (u > centre && g4 * others < 1e-16 * m2) break;
         m2 += g2 * g0 * others;
         m3 += g3 * g0 * others / 2.0;
         m22 += (g4 * g0 + (n - 1.0) * g2 * g2) * others / 6.0;
