@@ -20,7 +20,7 @@ namespace np = normplace;
 namespace {
 
 constexpr std::array<std::size_t, 6> depths{2, 4, 8, 12, 16, 24};
-constexpr std::size_t most_seeds_per_depth = 8;
+constexpr std::size_t most_seeds_per_depth = 6;
 constexpr std::size_t batches_without_measurement = 8;
 
 /// A prediction is for the batches that the seeds read.
