@@ -13,6 +13,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <normplace/detail/xtensor.hpp>
 
@@ -48,65 +49,122 @@ auto members_of(Object& object) {
     else return Plain::members(object);
 }
 
+/// A parameter: one of the two is set.
+template <class M, class V>
+struct Leaf {
+    std::string name;
+    M* matrix;
+    V* vector;
+};
+template <class T, class Object>
+using Leaves = std::vector<
+    std::conditional_t<std::is_const_v<Object>, Leaf<const Matrix<T>, const Vector<T>>, Leaf<Matrix<T>, Vector<T>>>>;
+
+/// The scalar of the first parameter in an object, found from its type.
+template <class Object>
+struct ScalarOf {};
+template <class Object>
+requires Tensor<Object>
+struct ScalarOf<Object> {
+    using type = typename Object::value_type;
+};
+template <class Object>
+requires Sequence<Object>
+struct ScalarOf<Object> : ScalarOf<std::remove_cvref_t<decltype(std::declval<Object&>()[0])>> {
+};
+template <class Member, class... Rest>
+ScalarOf<std::remove_cv_t<Member>> scalar_of_first(const std::tuple<Named<Member>, Rest...>&);
+template <class Object>
+requires(!Tensor<Object> && !Sequence<Object>) struct ScalarOf<Object>
+    : decltype(scalar_of_first(members_of(std::declval<Object&>()))) {
+};
+
 inline std::string joined_path(const std::string& path, const std::string& name) {
     if (path.empty() || name.empty()) return path + name;
     return path + "." + name;
 }
 
-/// Gives a sequence of gradients that has not been used yet as many elements as there are layers.
-template <class First, class Other>
-void match_size(const std::string& path, const First& first, Other& other) {
-    if (other.size() == first.size()) return;
-    if constexpr (requires { other.resize(first.size()); })
-        if (other.size() == 0) return other.resize(first.size());
-    throw std::invalid_argument("parameters: '" + path + "' has " + std::to_string(first.size()) +
-                                " elements in one object and " + std::to_string(other.size()) + " in another");
+// The walk is made once for each type of object, not once for each visitor: it gathers pointers, and the visitors then
+// run over those. That is what keeps it cheap to compile.
+
+template <class List, class Object>
+void gather(const std::string& path, Object& object, List& leaves) {
+    if constexpr (Tensor<std::remove_cv_t<Object>>) {
+        if constexpr (std::tuple_size_v<typename Object::shape_type> == 2) leaves.push_back({path, &object, nullptr});
+        else leaves.push_back({path, nullptr, &object});
+    } else if constexpr (Sequence<Object>) {
+        for (std::size_t i = 0; i < object.size(); ++i) gather(joined_path(path, std::to_string(i)), object[i], leaves);
+    } else {
+        std::apply([&](const auto&... member) { (gather(joined_path(path, member.name), member.member, leaves), ...); },
+                   members_of(object));
+    }
 }
 
-template <class Visit, class First, class... Rest>
-void walk(const std::string& path, Visit& visit, First& first, Rest&... rest) {
-    if constexpr (Tensor<std::remove_cv_t<First>>) {
-        visit(path, first, rest...);
-    } else if constexpr (Sequence<First>) {
-        (match_size(path, first, rest), ...);
-        for (std::size_t i = 0; i < first.size(); ++i)
-            walk(joined_path(path, std::to_string(i)), visit, first[i], rest[i]...);
+/// Gives the sequences in `other` that are empty, as in gradients that have not been used yet, the sizes of those in
+/// `object`.
+template <class Object, class Other>
+void match_sizes(const std::string& path, const Object& object, Other& other) {
+    if constexpr (Tensor<Object>) {
+    } else if constexpr (Sequence<Object>) {
+        if constexpr (requires { other.resize(object.size()); })
+            if (other.size() == 0) other.resize(object.size());
+        if (object.size() != other.size())
+            throw std::invalid_argument("parameters: '" + path + "' has " + std::to_string(object.size()) +
+                                        " elements in one object and " + std::to_string(other.size()) + " in another");
+        for (std::size_t i = 0; i < object.size(); ++i) match_sizes(path, object[i], other[i]);
     } else {
-        const auto step = [&](const auto& member, const auto&... others) {
-            walk(joined_path(path, member.name), visit, member.member, others.member...);
-        };
-        const auto lists = std::make_tuple(members_of(first), members_of(rest)...);
-        constexpr std::size_t count = std::tuple_size_v<std::tuple_element_t<0, decltype(lists)>>;
-        const auto each = [&]<std::size_t... i>(std::index_sequence<i...>) {
-            [[maybe_unused]] const auto at = [&](auto index) {
-                std::apply([&](const auto&... list) { step(std::get<index>(list)...); }, lists);
-            };
-            (at(std::integral_constant<std::size_t, i>{}), ...);
-        };
-        each(std::make_index_sequence<count>{});
+        std::apply(
+            [&](const auto&... first) {
+                std::apply(
+                    [&](const auto&... second) {
+                        (match_sizes(joined_path(path, first.name), first.member, second.member), ...);
+                    },
+                    members_of(other));
+            },
+            members_of(object));
     }
+}
+
+template <class T, class Object>
+auto leaves_of(Object& object) {
+    Leaves<T, Object> leaves;
+    gather(std::string(), object, leaves);
+    return leaves;
+}
+
+template <class Visit, class List, class... Lists>
+void visit_leaves(const Visit& visit, const List& first, const Lists&... others) {
+    for (std::size_t i = 0; i < first.size(); ++i)
+        if (first[i].matrix) visit(first[i].name, *first[i].matrix, *others[i].matrix...);
+        else visit(first[i].name, *first[i].vector, *others[i].vector...);
 }
 
 }  // namespace detail
 
-/// Calls `visit(name, value, others...)` for every parameter of `layer`, with the tensors of the same name in `others`:
-/// its gradients, say. Absent parameters (a layer without biases) are passed over.
+/// Calls `visit(name, value, others...)` for every parameter of `layer`, a Matrix or a Vector, with the tensors of the
+/// same name in `others`: its gradients, say. Absent parameters (a layer without biases) are passed over.
+/// @throws std::invalid_argument when the objects have not the same number of layers
 template <class Visit, class Layer, class... Others>
 void for_each_parameter(Visit&& visit, Layer& layer, Others&... others) {
+    using T = typename detail::ScalarOf<std::remove_cv_t<Layer>>::type;
+    (detail::match_sizes(std::string(), layer, others), ...);
     const auto present = [&](const std::string& name, auto& value, auto&... rest) {
         if (value.size() != 0) visit(name, value, rest...);
     };
-    detail::walk(std::string(), present, layer, others...);
+    detail::visit_leaves(present, detail::leaves_of<T>(layer), detail::leaves_of<T>(others)...);
 }
 
 /// Gives every gradient the shape of its parameter and sets it to 0. `backward` adds to gradients: call this first.
+/// @throws std::invalid_argument when `gradients` are those of a layer of another size
 template <class Layer, class Gradients>
 void zero_gradients(const Layer& layer, Gradients& gradients) {
+    using T = typename detail::ScalarOf<Layer>::type;
+    detail::match_sizes(std::string(), layer, gradients);
     const auto zero = [](const std::string&, const auto& value, auto& gradient) {
         detail::reshape(gradient, detail::shape_of(value));
-        std::fill(gradient.data(), gradient.data() + gradient.size(), 0);
+        std::fill(gradient.data(), gradient.data() + gradient.size(), T(0));
     };
-    detail::walk(std::string(), zero, layer, gradients);
+    detail::visit_leaves(zero, detail::leaves_of<T>(layer), detail::leaves_of<T>(gradients));
 }
 
 /// The number of scalars in all parameters of `layer`.
