@@ -1,5 +1,6 @@
 # Run as a test: the analysis wing includes nothing but itself and the standard library, and compiles fast.
 # Given: COMPILER, INCLUDE_DIR.
+cmake_minimum_required(VERSION 3.23)
 set(source "${INCLUDE_DIR}/normplace/analysis.hpp")
 set(command ${COMPILER} -std=c++20 -x c++ -I${INCLUDE_DIR})
 

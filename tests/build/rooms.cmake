@@ -1,5 +1,6 @@
 # Run as a test: each wing sees only what it may, through other headers as well. Given: INCLUDE_DIR.
 # detail/ has no place of its own in the order: what one of its headers includes counts for who includes it.
+cmake_minimum_required(VERSION 3.23)
 set(placement_may_see placement)
 set(analysis_may_see placement analysis)
 set(nn_may_see placement nn detail)

@@ -1,5 +1,6 @@
 # Run as a test: a consumer without a build system, who gives the compiler the include directory and, for everything, a
 # BLAS. Given: COMPILER, SOURCE, OUTPUT, INCLUDE_DIRS and LIBRARIES (lists).
+cmake_minimum_required(VERSION 3.23)
 list(REMOVE_DUPLICATES INCLUDE_DIRS)
 list(TRANSFORM INCLUDE_DIRS PREPEND -I)
 execute_process(
