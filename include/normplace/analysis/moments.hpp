@@ -145,9 +145,11 @@ private:
     Coefficients walk(const syntax::Norm<slot, Input>& e) {
         Coefficients c = walk(e.input);
         widen(c);
+        constexpr std::size_t index = syntax::slot_index(slot_names, slot);
+        inverse_square_[index] = mean_square(c.stream) == 0.0 ? 1.0 + norm_variance(c) : 1.0;
         c.stream_norm = c.branch_norm = 0.0;
         c.normalised = true;
-        PerToken& root = roots_[syntax::slot_index(slot_names, slot)];
+        PerToken& root = roots_[index];
         root.resize(layout_.classes());
         for (std::size_t i = 0; i < root.size(); ++i) {
             const std::size_t entry = layout_.diagonal(i);
@@ -157,7 +159,7 @@ private:
             c.stream[i] /= root[i];
             c.branch[i] /= root[i];
         }
-        outputs_[syntax::slot_index(slot_names, slot)] = c;
+        outputs_[index] = c;
         return c;
     }
     template <class Left, class Right>
@@ -206,7 +208,11 @@ private:
         layout_.for_each_entry(
             [&](std::size_t k, std::size_t i, std::size_t j) { gradient[k] = path[i] * path[j] * source[k]; });
         norms[index] = {width_ * layout_.inner(gradient, combine(outputs_[index])), width_ * layout_.total(gradient)};
-        for (std::size_t i = 0; i < path.size(); ++i) path[i] /= roots_[index][i];
+        // E 1/q exceeds 1/E q by q's relative variance. Where the stream passes the norm, the norm's projection takes
+        // as much away, to this order; from a branch that stands alone it takes less, since the norm behind the
+        // residual sum has taken its share.
+        const double excess = std::sqrt(inverse_square_[index]);
+        for (std::size_t i = 0; i < path.size(); ++i) path[i] *= excess / roots_[index][i];
         walk_back(e.input, path);
     }
     template <class Left, class Right>
@@ -230,6 +236,7 @@ private:
     PerToken to_stream_, to_input_;
     std::array<PerToken, slot_names.size()> roots_{};
     std::array<Coefficients, slot_names.size()> outputs_{};
+    std::array<double, slot_names.size()> inverse_square_{};
     bool inside_ = false;
     Fluctuation fluctuation_;
     WithinMean stream_mean_{}, branch_mean_{};
