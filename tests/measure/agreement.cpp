@@ -42,42 +42,61 @@ Comparison compared(ReferenceModel model, const std::string& text) {
     return compare(predict<P>(model, batches), measure<P>(model, {.seeds = seeds, .text = text}));
 }
 
-/// Every matrix of every layer within its bound.
+enum class Input { tokens, causal_tokens, text, causal_text };
+
+/// Every matrix of every layer within its bound, at the default size: L 12, D 256, H 4, F 1024, S 32, B 4.
 template <class P>
-void check_bounds(const Initialization& initialization, double bound, double query_key_bound) {
-    ReferenceModel model;  // the default: L 12, D 256, H 4, F 1024, S 32, B 4
+void check_bounds(const Initialization& initialization, double bound, double query_key_bound,
+                  std::initializer_list<Input> inputs) {
+    ReferenceModel model;
     model.initialization = initialization;
     const std::string text = artificial_text(text_length_needed(model.batch, model.sequence, seeds));
-    for (const bool causal : {false, true})
-        for (const bool with_text : {false, true}) {
-            model.causal = causal;
-            const Comparison comparison = compared<P>(model, with_text ? text : std::string());
-            INFO(std::string(P::name), causal ? ", causal" : ", bidirectional",
-                 with_text ? ", text" : ", Gaussian tokens");
-            MESSAGE("matrices ", comparison.matrices.geometric_mean, ", worst ", comparison.matrices.worst, " (",
-                    comparison.matrices.worst_name, "); query and key ", comparison.query_key.geometric_mean,
-                    ", worst ", comparison.query_key.worst, " (", comparison.query_key.worst_name, ")");
-            for (const Compared& quantity : comparison.quantities) {
-                if (!quantity.name.ends_with(".weight") || std::isnan(quantity.measured)) continue;
-                const bool query_key =
-                    quantity.name.ends_with(".query.weight") || quantity.name.ends_with(".key.weight");
-                INFO(quantity.name, ": predicted ", quantity.predicted, ", measured ", quantity.measured, " +- ",
-                     quantity.standard_error);
-                CHECK(std::abs(quantity.ratio() - 1.0) < (query_key ? query_key_bound : bound));
-            }
+    for (const Input input : inputs) {
+        const bool with_text = input == Input::text || input == Input::causal_text;
+        model.causal = input == Input::causal_tokens || input == Input::causal_text;
+        const Comparison comparison = compared<P>(model, with_text ? text : std::string());
+        const std::string title = std::string(P::name) + ", " + std::string(initialization.name()) +
+                                  (model.causal ? ", causal" : "") + (with_text ? ", text" : "");
+        INFO(title);
+        MESSAGE(title, ": matrices ", comparison.matrices.geometric_mean, ", worst ", comparison.matrices.worst, " (",
+                comparison.matrices.worst_name, "); query and key ", comparison.query_key.geometric_mean, ", worst ",
+                comparison.query_key.worst, " (", comparison.query_key.worst_name, ")");
+        CHECK(comparison.matrices.count == 4 * model.layers);
+        CHECK(comparison.query_key.count == 2 * model.layers);
+        for (const Compared& quantity : comparison.quantities) {
+            if (!quantity.name.ends_with(".weight") || std::isnan(quantity.measured)) continue;
+            const bool query_key = quantity.name.ends_with(".query.weight") || quantity.name.ends_with(".key.weight");
+            INFO(quantity.name, ": predicted ", quantity.predicted, ", measured ", quantity.measured, " +- ",
+                 quantity.standard_error);
+            // The tables are no layer's matrices, and few rows of them see most of the tokens: 3 % of standard error.
+            const bool table = quantity.name.ends_with("_embedding.weight");
+            const double noise = table ? 2.0 * quantity.standard_error / quantity.measured : 0.0;
+            CHECK(std::abs(quantity.ratio() - 1.0) < (query_key ? query_key_bound : bound) + noise);
         }
+    }
 }
 
 }  // namespace
 
 TEST_CASE("Xavier: every matrix within 5 %, W_q and W_k within 20 % or, for Post-LN, 35 %") {
-    check_bounds<PreLN>(Initialization::xavier(), 0.05, 0.20);
-    check_bounds<PeriLN>(Initialization::xavier(), 0.05, 0.20);
-    check_bounds<PostLN>(Initialization::xavier(), 0.05, 0.35);
+    check_bounds<PreLN>(Initialization::xavier(), 0.05, 0.20, {Input::tokens, Input::causal_text});
+    check_bounds<PeriLN>(Initialization::xavier(), 0.05, 0.20, {Input::tokens, Input::text});
+    check_bounds<PostLN>(Initialization::xavier(), 0.05, 0.35, {Input::tokens, Input::causal_tokens});
 }
 
 TEST_CASE("GPT-2's initialization: every matrix within 3 %, W_q and W_k within 8 %") {
-    check_bounds<PreLN>(Initialization::gpt2(), 0.03, 0.08);
-    check_bounds<PeriLN>(Initialization::gpt2(), 0.03, 0.08);
-    check_bounds<PostLN>(Initialization::gpt2(), 0.03, 0.08);
+    check_bounds<PreLN>(Initialization::gpt2(), 0.03, 0.08, {Input::tokens});
+    check_bounds<PeriLN>(Initialization::gpt2(), 0.03, 0.08, {Input::tokens});
+    check_bounds<PostLN>(Initialization::gpt2(), 0.03, 0.08, {Input::causal_tokens});
+}
+
+TEST_CASE("one layer of Peri-LN, within half a percent") {
+    // With nothing but one layer and 128 seeds, what is left of the error is the theory's own order, 1/D^2 and 1/(D F).
+    ReferenceModel model;
+    model.layers = 1;
+    const GradientReport predicted = predict<PeriLN>(model), measured = measure<PeriLN>(model, {.seeds = 128});
+    const LayerReport &p = predicted.layers[0], &m = measured.layers[0];
+    for (const auto weight : {&LayerReport::wv, &LayerReport::wo, &LayerReport::w1, &LayerReport::w2})
+        CHECK(std::abs((p.*weight).norm - (m.*weight).norm) <
+              0.005 * (m.*weight).norm + 2.0 * (m.*weight).standard_error);
 }
