@@ -217,7 +217,7 @@ void size_verdict(std::ostream& stream, const std::vector<PlacementResult>& resu
 
 void write_verdict(std::ostream& stream, const Options& options, const std::vector<PlacementResult>& results) {
     stream
-        << "What Xiong et al. 2020 (arXiv:2002.04745) say of the gradients at initialization, and what is so here\n\n";
+        << "What Xiong et al. 2020 (arXiv:2002.04745) say of the gradients at initialization, and what is so\n\n";
     depth_verdict(stream, results);
     if (options.model.layers >= 2) layer_verdict(stream, results);
     size_verdict(stream, results);
