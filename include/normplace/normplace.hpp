@@ -5,6 +5,7 @@
 #pragma once
 
 #include <normplace/analysis.hpp>
+#include <normplace/io/report_table.hpp>
 #include <normplace/measure/compare.hpp>
 #include <normplace/measure/measure.hpp>
 #include <normplace/nn/attention.hpp>

@@ -64,7 +64,7 @@ TEST_CASE("norms are root mean squares over seeds, with the standard error of th
     CHECK(report.layers[1].w2.standard_error ==
           doctest::Approx(std::sqrt(variance / 3.0) / (2.0 * std::sqrt(mean))).epsilon(1e-8));
     CHECK(report.seeds == 3);
-    CHECK(measure<PostLN>(small_model(), {.seeds = 1}).layers[0].wq.standard_error == 0.0);
+    CHECK(std::isnan(measure<PostLN>(small_model(), {.seeds = 1}).layers[0].wq.standard_error));
 }
 
 TEST_CASE("float and double measure the same thing") {
@@ -125,6 +125,23 @@ TEST_CASE("RMSNorm, GELU and causal attention are measured as well") {
     CHECK_FALSE(same(smooth, causal));
 }
 
+TEST_CASE("one token in a sequence has no token correlation") {
+    ReferenceModel model = small_model();
+    model.sequence = 1;
+    CHECK(std::isnan(measure<PreLN>(model).input.token_correlation.value));
+}
+
+TEST_CASE("a caller's own parallel loop may measure") {
+    const auto alone = values(measure<PreLN>(small_model(), {.seeds = 2}));
+    int different = 0;
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(3) reduction(+ : different)
+#endif
+    for (int i = 0; i < 6; ++i)
+        if (!same(alone, values(measure<PreLN>(small_model(), {.seeds = 2})))) ++different;
+    CHECK(different == 0);
+}
+
 TEST_CASE("progress counts every seed once") {
     std::vector<std::size_t> seen;
     measure<PreLN>(small_model(), {.seeds = 4, .progress = [&](std::size_t done, std::size_t total) {
@@ -142,6 +159,8 @@ TEST_CASE("wrong arguments are refused with their values") {
     model.vocabulary = 256;
     CHECK_THROWS_WITH(measure<PreLN>(model, {.seeds = 3, .text = "too short"}),
                       "the text has 9 bytes; 3 batches of 2 sequences of 5 bytes need 31");
+    CHECK_THROWS_WITH(measure<PreLN>(model, {.seeds = 1, .text = ""}),
+                      "the text has 0 bytes; 1 batches of 2 sequences of 5 bytes need 11");
     model.heads = 3;
     CHECK_THROWS_WITH(measure<PreLN>(model), "ReferenceModel: width 16 is not divisible by 3 heads");
 }

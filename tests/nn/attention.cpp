@@ -193,8 +193,24 @@ TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(layer.forward(x, y, cache, padding_mask(4, {0, 0})),
                       "MultiHeadAttention: key padding mask has shape (2, 4), expected (2, 3)");
     CHECK_THROWS_WITH(layer.forward(x, x, cache), "MultiHeadAttention: x and y are the same tensor");
+    // A cache of another number of heads, or of another kind of attention.
+    const SelfAttention one_head({.width = 4, .heads = 1}), four_heads({.width = 4, .heads = 4});
+    SelfAttention::Gradients gradients;
+    zero_gradients(layer, gradients);
+    Activations<double> dx;
+    one_head.forward(x, y, cache);
+    CHECK_THROWS_WITH(four_heads.backward(y, dx, cache, gradients),
+                      "MultiHeadAttention: the cache's weights has shape (2, 3, 3), expected (8, 3, 3)");
+    const CrossAttention<double> crossed({.width = 4, .heads = 1});
+    Activations<double> dmemory;
+    crossed.forward(x, y, cache, random_activations(2, 5, 4, 1));
+    CHECK_THROWS_WITH(one_head.backward(y, dx, cache, gradients),
+                      "MultiHeadAttention: the cache's key has shape (2, 5, 4), expected (2, 3, 4)");
+    one_head.forward(x, y, cache);
+    CHECK_THROWS_WITH(crossed.backward(y, dx, cache, gradients, dmemory),
+                      "CrossAttention: the cache's key has shape (2, 3, 4), expected (2, 0, 4)");
     const CrossAttention<double> cross({.width = 4, .heads = 2});
     CrossAttention<double>::Cache cross_cache;
     CHECK_THROWS_WITH(cross.forward(x, y, cross_cache, random_activations(1, 5, 4, 1)),
-                      "MultiHeadAttention: memory has shape (1, 5, 4), expected (2, 5, 4)");
+                      "CrossAttention: memory has shape (1, 5, 4), expected (2, 5, 4)");
 }

@@ -126,7 +126,8 @@ TEST_CASE("wrong arguments are refused with their values") {
     E::Cache cache;
     E::Gradients gradients;
     Activations<double> x = random_activations(1, 2, 4, 1), y, dx;
-    CHECK_THROWS_WITH(encoder.backward(x, dx, cache, gradients), "Encoder: backward needs the cache of a forward");
+    CHECK_THROWS_WITH(encoder.backward(x, dx, cache, gradients),
+                      "Encoder: the cache has 0 layers, expected 1; backward needs the cache of a forward");
     encoder.forward(x, y, cache);
     CHECK_THROWS_WITH(encoder.backward(x, dx, cache, gradients),
                       "Encoder: gradients have 0 layers, expected 1; call zero_gradients first");

@@ -126,7 +126,13 @@ TEST_CASE("in place is allowed") {
 
 TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{0}), "LayerNorm: width is 0, expected at least 1");
-    CHECK_THROWS_WITH(RMSNorm<float>(NormOptions{4, 0.0}), "RMSNorm: epsilon 0.000000 is not positive");
+    CHECK_THROWS_WITH(RMSNorm<float>(NormOptions{4, 0.0}), "RMSNorm: epsilon 0 is not positive and finite");
+    CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{4, 1e-50}), "LayerNorm: epsilon 1e-50 is not positive and finite");
+    LayerNorm<double> none;
+    LayerNorm<double>::Cache none_cache;
+    Activations<double> empty = random_activations(2, 3, 0, 1), out_of_none;
+    CHECK_THROWS_WITH(none.forward(empty, out_of_none, none_cache),
+                      "LayerNorm: it was made without options and has no width");
     LayerNorm<double> norm(NormOptions{4});
     LayerNorm<double>::Cache cache;
     LayerNorm<double>::Gradients gradients;
@@ -136,6 +142,8 @@ TEST_CASE("wrong arguments are refused with their values") {
     norm.forward(x, y, cache);
     CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "LayerNorm: gradients.gain has shape (0), expected (4)");
     zero_gradients(norm, gradients);
+    CHECK_THROWS_WITH(norm.backward(random_activations(2, 3, 5, 1), dx, cache, gradients),
+                      "LayerNorm: dy has shape (2, 3, 5), expected (B, S, 4)");
     CHECK_THROWS_WITH(norm.backward(random_activations(2, 2, 4, 1), dx, cache, gradients),
                       "LayerNorm: dy has shape (2, 2, 4), expected (2, 3, 4)");
 }

@@ -62,6 +62,14 @@ TEST_CASE("a constant layer can be read") {
     CHECK(seen == 18);
 }
 
+TEST_CASE("gradients that have no shape yet are refused, not read") {
+    Linear<float> linear(3, 2);
+    Linear<float>::Gradients gradients;
+    CHECK_THROWS_WITH(for_each_parameter([](const std::string&, auto&, auto&) {}, linear, gradients),
+                      "parameters: 'weight' has shape (2, 3) in one object and (0, 0) in another; zero_gradients gives "
+                      "gradients their shapes");
+}
+
 TEST_CASE("gradients of another depth are refused") {
     Encoder<PreLN, float> two({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
     Encoder<PreLN, float> three({.layers = 3, .width = 4, .heads = 2, .feed_forward = 8});

@@ -168,9 +168,68 @@ TEST_CASE("wrong arguments are refused with their values") {
                       "ResidualBlock: x has shape (2, 3, 5), expected (B, S, 4)");
     CHECK_THROWS_WITH(block.forward(x, x, cache), "ResidualBlock: x and y are the same tensor");
     CHECK_THROWS_WITH(block.backward(x, dx, cache, gradients),
-                      "ResidualBlock: dy has shape (2, 3, 4), expected (0, 0, 0)");
+                      "ResidualBlock: backward needs a cache that a forward has filled and no backward has used up");
     block.forward(x, y, cache);
     CHECK_THROWS_WITH(block.backward(y, y, cache, gradients), "ResidualBlock: dy and dx are the same tensor");
+}
+
+TEST_CASE("a context argument may not be what the block writes") {
+    const ResidualBlock<PreLN, CrossAttention<double>> block({.width = 4, .heads = 2});
+    decltype(block)::Cache cache;
+    decltype(block)::Gradients gradients;
+    zero_gradients(block, gradients);
+    Activations<double> x = random_activations(2, 3, 4, 1), y = random_activations(2, 5, 4, 2), memory = y, dx;
+    CHECK_THROWS_WITH(block.forward(x, y, cache, y), "ResidualBlock: a context argument and y are the same tensor");
+    block.forward(x, y, cache, memory);
+    CHECK_THROWS_WITH(block.backward(y, dx, cache, gradients, dx),
+                      "ResidualBlock: a context argument and dx are the same tensor");
+}
+
+namespace {
+/// A user's sublayer without parameters: f(x) = x.
+struct Identity {
+    using Scalar = double;
+    struct Options {
+        std::size_t width = 0;
+    };
+    struct Cache {};
+    using Gradients = NoParameters;
+    static constexpr SublayerKind kind = SublayerKind::other;
+
+    Options options;
+    explicit Identity(const Options& given) : options(given) {}
+    std::size_t width() const { return options.width; }
+    void initialize(const Initializer&) {}
+    void forward(const Activations<double>& x, Activations<double>& y, Cache&) const { y = x; }
+    void backward(const Activations<double>& dy, Activations<double>& dx, Cache&, Gradients&) const { dx = dy; }
+};
+}  // namespace
+
+TEST_CASE("a user's own sublayer, without parameters") {
+    check_layer(ResidualBlock<PeriLN, Identity>({.width = 5}), 2, 3, 1);
+    check_layer(ResidualBlock<NoNorm, Identity>({.width = 5}), 2, 3, 1);
+}
+
+namespace {
+struct Unbounded {
+    static constexpr auto name = "unbounded";
+    static constexpr auto formula =
+        x + scalar("1/(l-1)", [](const Depth& depth) { return 1.0 / static_cast<double>(depth.layer - 1); }) * f(x);
+    static constexpr bool final_norm = false;
+    static double gain(Role, const Depth&) { return -1.0; }
+};
+}  // namespace
+
+TEST_CASE("a scalar that is not finite, or a negative gain, is refused with its value") {
+    ResidualBlock<Unbounded, Identity> block({.width = 2}, {.layer = 1, .layers = 3});
+    decltype(block)::Cache cache;
+    Activations<double> y;
+    CHECK_THROWS_WITH(block.forward(random_activations(1, 1, 2, 1), y, cache),
+                      "the scalar '1/(l-1)' is inf at layer 1 of 3");
+    ResidualBlock<Unbounded, FeedForward<double>> drawn({.width = 2, .feed_forward = 2}, {.layer = 1, .layers = 3});
+    RandomEngine random(1);
+    CHECK_THROWS_WITH(drawn.initialize(random),
+                      "unbounded: the gain is -1.000000 at layer 1 of 3, expected a finite number of at least 0");
 }
 
 TEST_CASE("nothing to compute is defined") {

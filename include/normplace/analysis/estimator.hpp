@@ -152,7 +152,8 @@ public:
                                        "), where attention settles on single tokens: W_q and W_k have no prediction in "
                                        "such layers (the first is "
                                        "layer " +
-                                       std::to_string(first_affected_) + "), and the other numbers are less certain");
+                                       std::to_string(first_affected_) +
+                                       "), and gradients at and below it are less certain, the further below the less");
         return std::move(report_);
     }
 
@@ -271,7 +272,7 @@ private:
         const double trace = layout.trace(kernel);
         add_value(moments.second_moment, trace / layout.tokens());
         const double pairs = static_cast<double>(layout.sequence() - 1) * trace;
-        add_value(moments.token_correlation, pairs > 0.0 ? (layout.total_within(kernel) - trace) / pairs : 0.0);
+        add_value(moments.token_correlation, pairs != 0.0 ? (layout.total_within(kernel) - trace) / pairs : 0.0);
     }
 
     ReferenceModel model_;

@@ -18,8 +18,9 @@ namespace normplace {
 /// The prediction for the reference model's random tokens. O(L) when tokens are exchangeable, O(L S^2) under a causal
 /// mask.
 /// @throws std::invalid_argument when the model's sizes do not fit (ReferenceModel::check)
-template <Placement P>
+template <class P>
 GradientReport predict(const ReferenceModel& model) {
+    static_assert(explain_placement<P>());
     model.check();
     detail::Estimator<P> estimator(model);
     estimator.add(detail::random_tokens(model));
@@ -28,8 +29,9 @@ GradientReport predict(const ReferenceModel& model) {
 
 /// The prediction for given batches: root mean square over them of norms, mean of moments. O(L (B S)^2) for each.
 /// @throws std::invalid_argument when there is no batch, or one does not fit the model's batch, sequence or vocabulary
-template <Placement P>
+template <class P>
 GradientReport predict(const ReferenceModel& model, const std::vector<TokenBatch>& batches) {
+    static_assert(explain_placement<P>());
     model.check();
     if (batches.empty()) throw std::invalid_argument("predict: there are no batches, expected at least 1");
     for (const TokenBatch& batch : batches) detail::check_batch(model, batch);

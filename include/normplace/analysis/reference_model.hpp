@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -53,6 +54,9 @@ struct ReferenceModel {
         const auto positive = [](const char* what, std::size_t value) {
             if (value == 0)
                 throw std::invalid_argument(std::string("ReferenceModel: ") + what + " is 0, expected at least 1");
+            if (value > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+                throw std::invalid_argument(std::string("ReferenceModel: ") + what + " is " + std::to_string(value) +
+                                            ", expected at most " + std::to_string(std::numeric_limits<int>::max()));
         };
         positive("layers", layers);
         positive("width", width);
@@ -64,8 +68,9 @@ struct ReferenceModel {
         if (width % heads != 0)
             throw std::invalid_argument("ReferenceModel: width " + std::to_string(width) + " is not divisible by " +
                                         std::to_string(heads) + " heads");
-        if (!(epsilon > 0.0))
-            throw std::invalid_argument("ReferenceModel: epsilon " + std::to_string(epsilon) + " is not positive");
+        if (!(epsilon > 0.0 && epsilon < std::numeric_limits<double>::infinity()))
+            throw std::invalid_argument("ReferenceModel: epsilon " + std::to_string(epsilon) +
+                                        " is not positive and finite");
     }
 };
 

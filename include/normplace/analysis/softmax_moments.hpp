@@ -115,6 +115,7 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
 /// E ln(sum of n independent log-normals exp(N(0, v))) = int (exp(-t) - g_0(t)^n) / t dt: the mean cross-entropy of n
 /// classes with such logits.
 inline double expected_log_sum_exp(double n, double v) {
+    if (std::isnan(v)) return v;
     if (!(v > 0.0)) return std::log(n);
     if (v > detail::largest_variance) {
         // One class wins: sqrt(v) times the mean of the largest of n normals, int (1 - Phi^n) over z > 0 less int Phi^n

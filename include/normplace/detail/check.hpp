@@ -3,6 +3,7 @@
 // Argument checks, each ending in one sentence with the values: who refuses what, what was expected and what came.
 #pragma once
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -15,6 +16,12 @@ std::string shape_text(const Shape<N>& shape) {
     std::string text = "(";
     for (std::size_t i = 0; i < N; ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
     return text + ")";
+}
+
+inline std::string number_text(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%g", value);
+    return text;
 }
 
 inline void require(bool condition, const char* who, const std::string& sentence) {
@@ -34,6 +41,7 @@ void require_shape(const char* who, const char* what, const Tensor& tensor, cons
 
 template <class T>
 void require_width(const char* who, const char* what, const Activations<T>& x, std::size_t width) {
+    if (width == 0) throw std::invalid_argument(std::string(who) + ": it was made without options and has no width");
     if (shape_of(x)[2] != width)
         throw std::invalid_argument(std::string(who) + ": " + what + " has shape " + shape_text(shape_of(x)) +
                                     ", expected (B, S, " + std::to_string(width) + ")");

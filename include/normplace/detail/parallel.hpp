@@ -22,17 +22,8 @@ inline std::size_t thread_count() {
 #endif
 }
 
-/// The calling thread's number within the loop, from 0.
-inline std::size_t thread_index() {
-#ifdef _OPENMP
-    return static_cast<std::size_t>(omp_get_thread_num());
-#else
-    return 0;
-#endif
-}
-
-/// Calls `body(i)` for i in [0, count), on at most `threads` threads. The first exception is thrown again when all
-/// threads have stopped.
+/// Calls `body(i, worker)` for i in [0, count), on at most `threads` threads; `worker`, below `threads`, is the number
+/// of the one that runs it. The first exception is thrown again when all threads have stopped.
 template <class Body>
 void parallel_for(std::size_t count, std::size_t threads, Body&& body) {
     std::exception_ptr failure;
@@ -47,7 +38,7 @@ void parallel_for(std::size_t count, std::size_t threads, Body&& body) {
             skip = failed;
             if (skip) continue;
             try {
-                body(i);
+                body(i, static_cast<std::size_t>(omp_get_thread_num()));
             } catch (...) {
 #pragma omp critical(normplace_parallel_for)
                 if (!failure) failure = std::current_exception();
@@ -60,7 +51,7 @@ void parallel_for(std::size_t count, std::size_t threads, Body&& body) {
     }
 #endif
     (void)threads;
-    for (std::size_t i = 0; i < count; ++i) body(i);
+    for (std::size_t i = 0; i < count; ++i) body(i, std::size_t{0});
 }
 
 }  // namespace normplace::detail

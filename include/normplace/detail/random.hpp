@@ -17,7 +17,7 @@ using RandomEngine = std::mt19937_64;
 
 namespace detail {
 
-/// A uniform number in (0, 1) from the upper bits of `bits`.
+/// A uniform number in (0, 1] from the upper bits of `bits`; never 0, whose logarithm Box and Muller could not take.
 template <class T>
 T open_unit(std::uint64_t bits) {
     if constexpr (std::is_same_v<T, float>) return (static_cast<float>(bits >> 32) + 0.5f) * 0x1p-32f;
@@ -37,7 +37,7 @@ void fill_gaussian(T* entries, std::size_t count, T deviation, RandomEngine& ran
     }
 }
 
-/// entries[i] uniform in (-bound, bound).
+/// entries[i] uniform in (-bound, bound].
 template <class T>
 void fill_uniform(T* entries, std::size_t count, T bound, RandomEngine& random) {
     for (std::size_t i = 0; i < count; ++i) entries[i] = bound * (T(2) * open_unit<T>(random()) - T(1));

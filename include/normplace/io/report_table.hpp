@@ -44,7 +44,7 @@ inline std::ostream& operator<<(std::ostream& stream, const GradientReport& repo
     if (shown.size() < report.layers.size())
         stream << shown.size() << " of " << report.layers.size() << " layers are shown.\n";
     stream << "\nreadout " << number(report.readout.norm, report.readout.standard_error) << ", loss "
-           << formatted("%.4f", report.loss.value) << '\n';
+           << formatted("%.5g", report.loss.value) << '\n';
     return stream;
 }
 

@@ -95,6 +95,10 @@ inline void require_same_model(const GradientReport& predicted, const GradientRe
     require_same("epsilon", formatted("%g", a.epsilon), formatted("%g", b.epsilon));
     require_same("activation", a.activation.name, b.activation.name);
     require_same("initialization", std::string(a.initialization.name()), std::string(b.initialization.name()));
+    if (!(a.activation == b.activation) || !(a.initialization == b.initialization))
+        throw std::invalid_argument(
+            "compare: the reports are of different models: their activations or initializations share a name and "
+            "differ");
     require_same("output_projection", yes_or_no(a.output_projection), yes_or_no(b.output_projection));
 }
 
@@ -136,6 +140,9 @@ inline Comparison compare(GradientReport predicted, GradientReport measured) {
         result.quantities[i].measured = value;
         result.quantities[i++].standard_error = standard_error;
     });
+    if (i != result.quantities.size())
+        throw std::invalid_argument("compare: the reports are of different models: '" + result.quantities[i].name +
+                                    "' is predicted and not measured");
     for (const Compared& quantity : result.quantities) {
         if (quantity.name == "readout.weight") result.readout = quantity;
         if (quantity.name == "loss") result.loss = quantity;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,8 +21,8 @@
 namespace normplace {
 
 struct MeasureOptions {
-    std::size_t seeds = 8;    ///< S; the standard error falls as 1/sqrt(S), and is 0 for one seed
-    std::string_view text{};  ///< bytes that the seeds read (token_batch.hpp); empty: Gaussian tokens, uniform targets
+    std::size_t seeds = 8;                   ///< S; the standard error falls as 1/sqrt(S); one seed has none (NaN)
+    std::optional<std::string_view> text{};  ///< bytes that the seeds read (token_batch.hpp); without: Gaussian tokens
     std::function<void(std::size_t done, std::size_t total)>
         progress{};           ///< called after each seed, one call at a time
     std::size_t threads = 0;  ///< 0: as many as OpenMP would use
@@ -69,11 +70,11 @@ inline void summarize(const std::vector<GradientReport>& seeds, GradientReport& 
     std::size_t i = 0;
     for_each_entry(summary, [&](const std::string&, auto& entry) {
         const double mean = sum[i] / count;
-        const double error = seeds.size() > 1 ? std::sqrt(sum_of_squares[i] / (count * (count - 1.0))) : 0.0;
+        const double error = seeds.size() > 1 ? std::sqrt(sum_of_squares[i] / (count * (count - 1.0))) : not_available;
         ++i;
         if constexpr (std::is_same_v<decltype(entry), GradientNorm&>) {
             entry.norm = std::sqrt(mean);
-            entry.standard_error = mean > 0.0 ? error / (2.0 * entry.norm) : 0.0;
+            entry.standard_error = mean > 0.0 ? error / (2.0 * entry.norm) : error;
         } else {
             entry.value = mean;
             entry.standard_error = error;
@@ -84,7 +85,7 @@ inline void summarize(const std::vector<GradientReport>& seeds, GradientReport& 
 
 template <class P, class T, class N>
 GradientReport measure(const ReferenceModel& model, const MeasureOptions& options) {
-    const bool with_tokens = !options.text.empty();
+    const bool with_tokens = options.text.has_value();
     GradientReport report = empty_report<P>(model);
     std::vector<GradientReport> seeds(options.seeds, report);
     const std::size_t threads = std::min(options.threads ? options.threads : thread_count(), options.seeds);
@@ -92,11 +93,11 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
     std::size_t done = 0;
     std::mutex mutex;
     const SingleThreadedBlas single_threaded_blas;  // the seeds are parallel instead
-    parallel_for(options.seeds, threads, [&](std::size_t seed) {
-        auto& network = networks[thread_index()];
+    parallel_for(options.seeds, threads, [&](std::size_t seed, std::size_t worker) {
+        auto& network = networks[worker];
         if (!network) network = std::make_unique<ReferenceNetwork<P, T, N>>(model, with_tokens);
         if (with_tokens) {
-            const TokenBatch batch = byte_batch(options.text, model.batch, model.sequence, seed);
+            const TokenBatch batch = byte_batch(*options.text, model.batch, model.sequence, seed);
             network->measure(seed, &batch, seeds[seed]);
         } else {
             network->measure(seed, nullptr, seeds[seed]);
@@ -115,15 +116,16 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
 /// always draws the same weights and data, whatever the number of seeds and threads.
 /// @throws std::invalid_argument when the model does not fit, seeds is 0, or the text is too short (with the length it
 ///         would need) or its bytes are not all tokens of the vocabulary
-template <Placement P, class T = float>
+template <class P, class T = float>
 GradientReport measure(const ReferenceModel& model, const MeasureOptions& options = {}) {
+    static_assert(explain_placement<P>());
     model.check();
     detail::require_positive("measure", "seeds", options.seeds);
-    if (!options.text.empty()) {
+    if (options.text) {
         detail::require(
             model.vocabulary == 256, "measure",
             "with a text the tokens are bytes, so the vocabulary is 256, not " + std::to_string(model.vocabulary));
-        byte_batch(options.text, model.batch, model.sequence, options.seeds - 1);
+        byte_batch(*options.text, model.batch, model.sequence, options.seeds - 1);
     }
     return model.norm == NormKind::layer_norm ? detail::measure<P, T, LayerNorm<T>>(model, options)
                                               : detail::measure<P, T, RMSNorm<T>>(model, options);

@@ -13,7 +13,7 @@
 #include <normplace/nn/embedding.hpp>
 #include <normplace/nn/encoder.hpp>
 
-namespace normplace {
+namespace normplace::detail {
 
 /// Owns the model and everything that a step needs, so that the next seed reuses its memory. One per thread.
 template <class P, class T, class N>
@@ -61,7 +61,7 @@ private:
                 Initializer(random, Initialization::standard_deviation(std::sqrt(embedding_variance))));
             embedding_->forward(tokens_, x_);
         } else {
-            detail::fill_gaussian(x_.data(), x_.size(), T(1), random);
+            fill_gaussian(x_.data(), x_.size(), T(1), random);
             for (int& target : targets_.storage()) target = static_cast<int>(random() % model_.vocabulary);
         }
     }
@@ -155,7 +155,7 @@ private:
             pairs -= own;
         }
         moments.second_moment.value = squares / static_cast<double>(x.size());
-        moments.token_correlation.value = pairs / (static_cast<double>(n - 1) * squares);
+        if (n > 1) moments.token_correlation.value = pairs / (static_cast<double>(n - 1) * squares);
     }
 
     ReferenceModel model_;
@@ -171,4 +171,4 @@ private:
     std::vector<double> sum_;
 };
 
-}  // namespace normplace
+}  // namespace normplace::detail

@@ -56,7 +56,7 @@ public:
 
     AttentionBase() = default;
     /// @throws std::invalid_argument when the width is 0 or not divisible by the number of heads
-    explicit AttentionBase(const Options& options) : options_(options) {
+    AttentionBase(const char* who, const Options& options) : name(who), options_(options) {
         detail::require_positive(name, "model width", options.width);
         detail::require_positive(name, "heads", options.heads);
         detail::require(options.width % options.heads == 0, name,
@@ -79,7 +79,7 @@ public:
     }
 
 protected:
-    static constexpr auto name = "MultiHeadAttention";
+    const char* name = "attention";  // for messages
 
     /// x (B, S, D), memory (B, M, D), y (B, S, D)
     void attend(const Activations<T>& x, const Activations<T>& memory, Activations<T>& y, Cache& cache,
@@ -92,7 +92,7 @@ protected:
         detail::reshape(cache.weights, {batch * options_.heads, length, keys});
         Activations<T>& heads = options_.output_projection ? cache.heads : y;
         detail::reshape(heads, detail::shape_of(x));
-        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index) {
+        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index, std::size_t) {
             const Head head(*this, index);
             T* weights = cache.weights.data() + index * length * keys;
             using detail::Transposed;
@@ -114,14 +114,18 @@ protected:
                          Gradients& gradients) const {
         const Activations<T>& memory = dmemory ? cache.memory : cache.x;
         const std::size_t batch = cache.x.shape()[0], length = cache.x.shape()[1], keys = memory.shape()[1];
+        detail::require_width(name, "the cache's x", cache.x, width());
         detail::require_shape(name, "dy", dy, detail::shape_of(cache.x));
+        detail::require_shape(name, "the cache's query", cache.query, {batch, length, width()});
+        detail::require_shape(name, "the cache's key", cache.key, {batch, keys, width()});
+        detail::require_shape(name, "the cache's weights", cache.weights, {batch * options_.heads, length, keys});
         if (options_.output_projection) out.backward(cache.heads, dy, cache.dheads, gradients.out);
         const Activations<T>& dheads = options_.output_projection ? cache.dheads : dy;
         detail::reshape(cache.dquery, detail::shape_of(cache.query));
         detail::reshape(cache.dkey, detail::shape_of(cache.key));
         detail::reshape(cache.dvalue, detail::shape_of(cache.value));
         detail::reshape(cache.dweights, detail::shape_of(cache.weights));
-        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index) {
+        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index, std::size_t) {
             const Head head(*this, index);
             const T* weights = cache.weights.data() + index * length * keys;
             T* dweights = cache.dweights.data() + index * length * keys;
@@ -201,13 +205,18 @@ public:
     static constexpr SublayerKind kind = SublayerKind::attention;
     using typename AttentionBase<T>::Cache;
     using typename AttentionBase<T>::Gradients;
-    using AttentionBase<T>::AttentionBase;
+    using typename AttentionBase<T>::Options;
+
+    MultiHeadAttention() = default;
+    /// @throws std::invalid_argument when the width is 0 or not divisible by the number of heads
+    explicit MultiHeadAttention(const Options& options) : AttentionBase<T>("MultiHeadAttention", options) {}
 
     /// x, y: (B, S, D)
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const KeyPaddingMask& mask = {}) const {
         detail::require_width(this->name, "x", x, this->width());
         detail::require_distinct(this->name, "x", x, "y", y);
         detail::copy(x, cache.x);
+        detail::reshape(cache.memory, {0, 0, 0});
         this->attend(x, x, y, cache, mask);
     }
 
@@ -229,7 +238,7 @@ public:
 
     CrossAttention() = default;
     /// @throws std::invalid_argument as MultiHeadAttention, and when `causal` is asked for
-    explicit CrossAttention(const Options& options) : AttentionBase<T>(options) {
+    explicit CrossAttention(const Options& options) : AttentionBase<T>("CrossAttention", options) {
         detail::require(!options.causal, "CrossAttention",
                         "causal is true, but a memory has no order relative to the queries");
     }

@@ -93,6 +93,8 @@ public:
 /// `final_norm.gain`.
 template <class P, class T, class N = LayerNorm<T>>
 class Encoder {
+    static_assert(explain_placement<P>());
+
 public:
     using Scalar = T;
     using Placement = P;
@@ -158,7 +160,9 @@ public:
     template <class Observe>
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
-        detail::require(cache.layers.size() == layers.size(), "Encoder", "backward needs the cache of a forward");
+        detail::require(cache.layers.size() == layers.size(), "Encoder",
+                        "the cache has " + std::to_string(cache.layers.size()) + " layers, expected " +
+                            std::to_string(layers.size()) + "; backward needs the cache of a forward");
         detail::require(gradients.layers.size() == layers.size(), "Encoder",
                         "gradients have " + std::to_string(gradients.layers.size()) + " layers, expected " +
                             std::to_string(layers.size()) + "; call zero_gradients first");

@@ -72,10 +72,11 @@ public:
     /// gradients += (dy^T x, sum of dy over tokens); dx = dy W, added to dx when `accumulate`.
     void backward(const Activations<T>& x, const Activations<T>& dy, Activations<T>& dx, Gradients& gradients,
                   bool accumulate = false) const {
-        backward_parameters(x, dy, gradients);
         detail::require_distinct("Linear", "dy", dy, "dx", dx);
+        detail::require_distinct("Linear", "x", x, "dx", dx);
         if (accumulate) detail::require_shape("Linear", "dx", dx, detail::shape_of(x));
-        else detail::reshape(dx, detail::shape_of(x));
+        backward_parameters(x, dy, gradients);
+        detail::reshape(dx, detail::shape_of(x));
         using detail::Transposed;
         detail::gemm(Transposed::no, Transposed::no, detail::row_count(x), in(), out(), T(1), dy.data(), out(),
                      weight.data(), in(), accumulate ? T(1) : T(0), dx.data(), in());

@@ -51,7 +51,8 @@ public:
     /// @throws std::invalid_argument when the width is 0 or epsilon is not positive
     explicit Normalization(const NormOptions& options) : epsilon_(static_cast<T>(options.epsilon)) {
         detail::require_positive(name, "width", options.width);
-        detail::require(options.epsilon > 0.0, name, "epsilon " + std::to_string(options.epsilon) + " is not positive");
+        detail::require(epsilon_ > T(0) && std::isfinite(epsilon_), name,
+                        "epsilon " + detail::number_text(options.epsilon) + " is not positive and finite");
         gain.resize({options.width});
         gain.fill(T(1));
         if (options.bias) {
@@ -77,6 +78,7 @@ public:
     /// With h the normalized row, s its inverse deviation and g = gain o dy:
     /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += (dy o h, dy). dx may be dy.
     void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
+        detail::require_width(name, "dy", dy, width());
         detail::require_shape(name, "dy", dy, detail::shape_of(cache.normalized));
         detail::require_shape(name, "gradients.gain", gradients.gain, detail::shape_of(gain));
         detail::require_shape(name, "gradients.bias", gradients.bias, detail::shape_of(bias));

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <normplace/detail/check.hpp>
 #include <normplace/detail/xtensor.hpp>
 
 namespace normplace {
@@ -60,24 +61,21 @@ template <class T, class Object>
 using Leaves = std::vector<
     std::conditional_t<std::is_const_v<Object>, Leaf<const Matrix<T>, const Vector<T>>, Leaf<Matrix<T>, Vector<T>>>>;
 
-/// The scalar of the first parameter in an object, found from its type.
+/// A null pointer to an object's Scalar, or to that of its first parameter, found from its type.
 template <class Object>
-struct ScalarOf {};
+constexpr auto scalar_pointer() {
+    using Plain = std::remove_cv_t<Object>;
+    if constexpr (Tensor<Plain>) return static_cast<typename Plain::value_type*>(nullptr);
+    else if constexpr (requires { typename Plain::Scalar; }) return static_cast<typename Plain::Scalar*>(nullptr);
+    else if constexpr (Sequence<Plain>)
+        return scalar_pointer<std::remove_cvref_t<decltype(std::declval<Plain&>()[0])>>();
+    else {
+        using First = std::tuple_element_t<0, decltype(members_of(std::declval<Plain&>()))>;
+        return scalar_pointer<std::remove_reference_t<decltype(std::declval<First&>().member)>>();
+    }
+}
 template <class Object>
-requires Tensor<Object>
-struct ScalarOf<Object> {
-    using type = typename Object::value_type;
-};
-template <class Object>
-requires Sequence<Object>
-struct ScalarOf<Object> : ScalarOf<std::remove_cvref_t<decltype(std::declval<Object&>()[0])>> {
-};
-template <class Member, class... Rest>
-ScalarOf<std::remove_cv_t<Member>> scalar_of_first(const std::tuple<Named<Member>, Rest...>&);
-template <class Object>
-requires(!Tensor<Object> && !Sequence<Object>) struct ScalarOf<Object>
-    : decltype(scalar_of_first(members_of(std::declval<Object&>()))) {
-};
+using ScalarOf = std::remove_pointer_t<decltype(scalar_pointer<Object>())>;
 
 inline std::string joined_path(const std::string& path, const std::string& name) {
     if (path.empty() || name.empty()) return path + name;
@@ -105,6 +103,9 @@ void gather(const std::string& path, Object& object, List& leaves) {
 template <class Object, class Other>
 void match_sizes(const std::string& path, const Object& object, Other& other) {
     if constexpr (Tensor<Object>) {
+        static_assert(Tensor<Other> && std::tuple_size_v<typename Object::shape_type> ==
+                                           std::tuple_size_v<typename Other::shape_type>,
+                      "normplace: these gradients belong to another kind of layer.");
     } else if constexpr (Sequence<Object>) {
         if constexpr (requires { other.resize(object.size()); })
             if (other.size() == 0) other.resize(object.size());
@@ -132,6 +133,14 @@ auto leaves_of(Object& object) {
     return leaves;
 }
 
+template <class Value, class Other>
+void require_same_shape(const std::string& name, const Value& value, const Other& other) {
+    if (shape_of(value) != shape_of(other))
+        throw std::invalid_argument("parameters: '" + name + "' has shape " + shape_text(shape_of(value)) +
+                                    " in one object and " + shape_text(shape_of(other)) +
+                                    " in another; zero_gradients gives gradients their shapes");
+}
+
 template <class Visit, class List, class... Lists>
 void visit_leaves(const Visit& visit, const List& first, const Lists&... others) {
     for (std::size_t i = 0; i < first.size(); ++i)
@@ -143,13 +152,16 @@ void visit_leaves(const Visit& visit, const List& first, const Lists&... others)
 
 /// Calls `visit(name, value, others...)` for every parameter of `layer`, a Matrix or a Vector, with the tensors of the
 /// same name in `others`: its gradients, say. Absent parameters (a layer without biases) are passed over.
-/// @throws std::invalid_argument when the objects have not the same number of layers
+/// @throws std::invalid_argument when the objects have not the same number of layers, or their tensors not the same
+/// shapes
 template <class Visit, class Layer, class... Others>
 void for_each_parameter(Visit&& visit, Layer& layer, Others&... others) {
-    using T = typename detail::ScalarOf<std::remove_cv_t<Layer>>::type;
+    using T = detail::ScalarOf<Layer>;
     (detail::match_sizes(std::string(), layer, others), ...);
     const auto present = [&](const std::string& name, auto& value, auto&... rest) {
-        if (value.size() != 0) visit(name, value, rest...);
+        if (value.size() == 0) return;
+        (detail::require_same_shape(name, value, rest), ...);
+        visit(name, value, rest...);
     };
     detail::visit_leaves(present, detail::leaves_of<T>(layer), detail::leaves_of<T>(others)...);
 }
@@ -158,7 +170,7 @@ void for_each_parameter(Visit&& visit, Layer& layer, Others&... others) {
 /// @throws std::invalid_argument when `gradients` are those of a layer of another size
 template <class Layer, class Gradients>
 void zero_gradients(const Layer& layer, Gradients& gradients) {
-    using T = typename detail::ScalarOf<Layer>::type;
+    using T = detail::ScalarOf<Layer>;
     detail::match_sizes(std::string(), layer, gradients);
     const auto zero = [](const std::string&, const auto& value, auto& gradient) {
         detail::reshape(gradient, detail::shape_of(value));

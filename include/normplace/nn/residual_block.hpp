@@ -31,18 +31,37 @@ concept Sublayer = std::default_initializable<typename S::Cache> && std::default
     sublayer.initialize(initializer);
 };
 
+namespace detail {
+/// S::Scalar; float where there is none, so that the block can say what S lacks.
+template <class S>
+struct SublayerScalar {
+    using type = float;
+};
+template <class S>
+requires requires { typename S::Scalar; }
+struct SublayerScalar<S> {
+    using type = typename S::Scalar;
+};
+}  // namespace detail
+
 /// y = P::formula, with f the sublayer S and norm the normalization N. Parameters, caches and gradients are three
 /// separate things, so one block serves many threads.
 ///
 ///     ResidualBlock<PreLN, FeedForward<float>> block({.width = 512, .feed_forward = 2048}, {.layer = 3, .layers =
-///     12}); block.forward(x, y, cache);                     // x, y: (B, S, D) block.backward(dy, dx, cache,
-///     gradients);
-template <class P, class S, class N = LayerNorm<typename S::Scalar>>
+///     12});
+///
+///     block.forward(x, y, cache);  // x, y: (B, S, D)
+///
+///     block.backward(dy, dx, cache, gradients);
+template <class P, class S, class N = LayerNorm<typename detail::SublayerScalar<S>::type>>
 class ResidualBlock {
     static_assert(explain_placement<P>());
     static_assert(
-        Sublayer<S>,
+        normplace::Sublayer<S>,
         "normplace: a sublayer needs Scalar, Options, Cache, Gradients, kind, width() and initialize(initializer).");
+    static_assert(std::constructible_from<N, NormOptions> && std::same_as<typename N::Scalar, typename S::Scalar>,
+                  "normplace: a norm is made from NormOptions, and has the sublayer's Scalar: LayerNorm<float> with "
+                  "FeedForward<float>.");
     static constexpr auto slots = syntax::slots(P::formula);
     static constexpr std::size_t norm_count = slots.size();
 
@@ -106,6 +125,7 @@ public:
     void forward(const Tensor& x, Tensor& y, Cache& cache, const Context&... context) const {
         detail::require_width("ResidualBlock", "x", x, width());
         detail::require_distinct("ResidualBlock", "x", x, "y", y);
+        (detail::require_distinct("ResidualBlock", "a context argument", context, "y", y), ...);
         cache.shape = detail::shape_of(x);
         const auto run_sublayer = [&](const Tensor& input, Tensor& output) {
             sublayer.forward(input, output, cache.sublayer, context...);
@@ -118,9 +138,14 @@ public:
     /// @throws std::invalid_argument when dy has not the shape of that forward's x, or dx is dy
     template <class... Context>
     void backward(const Tensor& dy, Tensor& dx, Cache& cache, Gradients& gradients, Context&... context) const {
+        detail::require(cache.shape != detail::Shape<3>{}, "ResidualBlock",
+                        "backward needs a cache that a forward has filled and no backward has used up");
         detail::require_shape("ResidualBlock", "dy", dy, cache.shape);
         detail::require_distinct("ResidualBlock", "dy", dy, "dx", dx);
+        (detail::require_distinct("ResidualBlock", "a context argument", context, "dx", dx), ...);
+        (detail::require_distinct("ResidualBlock", "a context argument", context, "dy", dy), ...);
         detail::reshape(dx, cache.shape);
+        cache.shape = {};
         const auto run_sublayer = [&](const Tensor& output_gradient, Tensor& input_gradient) {
             sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
         };

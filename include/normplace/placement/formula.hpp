@@ -41,7 +41,15 @@ struct Scalar {
     double constant = 1.0;
     double (*law)(const Depth&) = nullptr;
 
-    constexpr double at(const Depth& depth) const { return law ? law(depth) : constant; }
+    /// @throws std::invalid_argument when the law gives no finite number there
+    constexpr double at(const Depth& depth) const {
+        const double value = law ? law(depth) : constant;
+        if (!(value - value == 0.0))
+            throw std::invalid_argument("the scalar '" + std::string(name.view()) + "' is " + std::to_string(value) +
+                                        " at layer " + std::to_string(depth.layer) + " of " +
+                                        std::to_string(depth.layers));
+        return value;
+    }
 };
 
 /// A named scalar that depends on the depth: `scalar("alpha", [](const Depth& d) { return ...; })`.

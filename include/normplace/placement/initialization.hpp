@@ -55,6 +55,9 @@ public:
         return 2.0 / (in + out);
     }
 
+    /// The same scheme, with the same value and distribution.
+    constexpr bool operator==(const Initialization&) const = default;
+
     constexpr Distribution distribution() const { return distribution_; }
 
     constexpr std::string_view name() const {

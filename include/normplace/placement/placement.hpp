@@ -38,9 +38,9 @@ concept has_distinct_slots = has_formula<P> && requires {
     requires syntax::all_distinct(syntax::slots(P::formula));
 };
 template <class P>
-concept has_final_norm = requires {
-    requires std::same_as < std::remove_cv_t<decltype(P::final_norm)>,
-    bool > ;
+concept has_final_norm = std::same_as < std::remove_cv_t<decltype(P::final_norm)>,
+bool > &&requires {
+    std::bool_constant<P::final_norm>{};  // so it is static and constexpr
 };
 // A gain is optional, but one that cannot be called must not be passed over in silence.
 template <class P>
@@ -86,10 +86,19 @@ constexpr bool explain_placement() {
 }
 
 /// The factor on the initial standard deviation of the matrix in `role`: P::gain, or 1 where P has none.
+/// @throws std::invalid_argument when the gain is negative or not finite
 template <class P>
 double initial_gain(Role role, const Depth& depth) {
-    if constexpr (placement_requirement::mentions_gain<P>) return P::gain(role, depth);
-    else return 1.0;
+    if constexpr (placement_requirement::mentions_gain<P>) {
+        const double gain = P::gain(role, depth);
+        if (!(gain >= 0.0 && gain - gain == 0.0))
+            throw std::invalid_argument(std::string(P::name) + ": the gain is " + std::to_string(gain) + " at layer " +
+                                        std::to_string(depth.layer) + " of " + std::to_string(depth.layers) +
+                                        ", expected a finite number of at least 0");
+        return gain;
+    } else {
+        return 1.0;
+    }
 }
 
 /// The number of norms that one residual block of this placement owns.
