@@ -54,10 +54,15 @@ void data_block(std::ostream& script, const std::string& name, const std::vector
 /// One panel's series: what to plot, at which x.
 using Series = std::vector<std::array<double, 3>>;
 
+/// gnuplot leaves out a point whose error is not a number; one seed has none.
+double error_bar(const np::GradientNorm& gradient) {
+    return std::isfinite(gradient.standard_error) ? gradient.standard_error : 0.0;
+}
+
 Series layer_series(const np::GradientReport& report) {
     Series series;
     for (std::size_t l = 0; l < report.layers.size(); ++l)
-        series.push_back({static_cast<double>(l + 1), report.layers[l].w2.norm, report.layers[l].w2.standard_error});
+        series.push_back({static_cast<double>(l + 1), report.layers[l].w2.norm, error_bar(report.layers[l].w2)});
     return series;
 }
 
@@ -65,7 +70,7 @@ Series depth_series(const std::vector<DepthPoint>& depths, bool measured) {
     Series series;
     for (const DepthPoint& d : depths) {
         const np::GradientNorm& gradient = measured ? d.measured : d.predicted;
-        series.push_back({static_cast<double>(d.layers), gradient.norm, gradient.standard_error});
+        series.push_back({static_cast<double>(d.layers), gradient.norm, error_bar(gradient)});
     }
     return series;
 }

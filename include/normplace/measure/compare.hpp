@@ -209,8 +209,8 @@ inline std::ostream& operator<<(std::ostream& stream, const Comparison& comparis
     };
     const auto single = [&](const char* what, const Compared& c) {
         if (!std::isfinite(c.ratio())) return;
-        stream << left(what, 20)
-               << formatted("%.3f (%.4g against %.4g +- %.2g)\n", c.ratio(), c.predicted, c.measured, c.standard_error);
+        stream << left(what, 20) << formatted("%.3f (%.4g against %.4g", c.ratio(), c.predicted, c.measured)
+               << (std::isfinite(c.standard_error) ? formatted(" +- %.2g)", c.standard_error) : ")") << '\n';
     };
     stream << "\nPredicted / measured\n";
     summary("  W_v W_o W_1 W_2", comparison.matrices);
