@@ -49,16 +49,8 @@ class Estimator {
     static constexpr bool ends_in_norm = requires { decltype(P::formula)::slot; };
 
 public:
-    explicit Estimator(const ReferenceModel& model) : model_(model), kernel_(model.activation) {
-        report_.placement = P::name;
-        report_.formula = syntax::to_string(P::formula);
-        report_.model = model;
-        report_.layers.resize(model.layers);
-        for (LayerReport& layer : report_.layers)
-            for (SublayerReport* sublayer : {&layer.attention, &layer.feed_forward})
-                for (const Label& slot : slot_names) sublayer->norms.push_back({norm_name(slot), {}, {}});
-        report_.final_norm.name = "final_norm";
-    }
+    explicit Estimator(const ReferenceModel& model)
+        : model_(model), kernel_(model.activation), report_(empty_report<P>(model)) {}
 
     void add(const PredictionInput& input) {
         ++inputs_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
+#include <normplace/placement/print.hpp>
 
 namespace normplace {
 
@@ -65,6 +66,21 @@ struct GradientReport {
     Moment loss;
     std::vector<std::string> warnings;  ///< where the theory leaves the range in which it holds
 };
+
+/// A report of the form that placement P gives it, whose every number is not available.
+template <class P>
+GradientReport empty_report(const ReferenceModel& model) {
+    GradientReport report;
+    report.placement = P::name;
+    report.formula = syntax::to_string(P::formula);
+    report.model = model;
+    report.layers.resize(model.layers);
+    for (LayerReport& layer : report.layers)
+        for (SublayerReport* sublayer : {&layer.attention, &layer.feed_forward})
+            for (const Label& slot : syntax::slots(P::formula)) sublayer->norms.push_back({norm_name(slot), {}, {}});
+    report.final_norm.name = "final_norm";
+    return report;
+}
 
 /// The number in an entry of a report.
 template <class Entry>

@@ -16,7 +16,6 @@
 
 #include <normplace/detail/parallel.hpp>
 #include <normplace/measure/reference_network.hpp>
-#include <normplace/placement/print.hpp>
 
 namespace normplace {
 
@@ -29,23 +28,6 @@ struct MeasureOptions {
 };
 
 namespace detail {
-
-/// A report of the right form whose every quantity is NaN.
-template <class P>
-GradientReport empty_report(const ReferenceModel& model) {
-    GradientReport report;
-    report.placement = P::name;
-    report.formula = syntax::to_string(P::formula);
-    report.model = model;
-    report.layers.resize(model.layers);
-    for (LayerReport& layer : report.layers)
-        for (const Label& slot : syntax::slots(P::formula)) {
-            layer.attention.norms.push_back({norm_name(slot), {}, {}});
-            layer.feed_forward.norms.push_back({norm_name(slot), {}, {}});
-        }
-    report.final_norm.name = "final_norm";
-    return report;
-}
 
 /// Means over seeds and their standard errors. A gradient norm is the root of the mean square, and its standard error
 /// that of the mean square over twice the root.

@@ -10,39 +10,13 @@
 #include <type_traits>
 #include <utility>
 
-#include <normplace/nn/initializer.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/nn/parameters.hpp>
+#include <normplace/nn/sublayer.hpp>
 #include <normplace/placement/placement.hpp>
 #include <normplace/placement/print.hpp>
 
 namespace normplace {
-
-/// What a block needs of a sublayer: `Scalar`, `Options`, `Cache`, `Gradients`, its `kind`, the model width `width()`,
-/// `forward(x, y, cache)`, `backward(dy, dx, cache, gradients)` and `initialize(initializer)`. Both passes may take
-/// further arguments, which the block hands on: a mask, a memory.
-template <class S>
-concept Sublayer = std::default_initializable<typename S::Cache> && std::default_initializable<typename S::Gradients> &&
-    std::constructible_from<S, const typename S::Options&> &&
-    requires(S& sublayer, const S& fixed, const Initializer& initializer) {
-    typename S::Scalar;
-    { S::kind } -> std::convertible_to<SublayerKind>;
-    { fixed.width() } -> std::convertible_to<std::size_t>;
-    sublayer.initialize(initializer);
-};
-
-namespace detail {
-/// S::Scalar; float where there is none, so that the block can say what S lacks.
-template <class S>
-struct SublayerScalar {
-    using type = float;
-};
-template <class S>
-requires requires { typename S::Scalar; }
-struct SublayerScalar<S> {
-    using type = typename S::Scalar;
-};
-}  // namespace detail
 
 /// y = P::formula, with f the sublayer S and norm the normalization N. Parameters, caches and gradients are three
 /// separate things, so one block serves many threads.

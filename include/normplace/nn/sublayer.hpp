@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What a residual block needs of the sublayer that it is wrapped around. MultiHeadAttention, CrossAttention and
+// FeedForward are sublayers; feed_forward.hpp is the one to copy for your own.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include <normplace/nn/initializer.hpp>
+
+namespace normplace {
+
+/// What a block needs of a sublayer: `Scalar`, `Options`, `Cache`, `Gradients`, its `kind`, the model width `width()`,
+/// `forward(x, y, cache)`, `backward(dy, dx, cache, gradients)` and `initialize(initializer)`. Both passes may take
+/// further arguments, which the block hands on: a mask, a memory.
+template <class S>
+concept Sublayer = std::default_initializable<typename S::Cache> && std::default_initializable<typename S::Gradients> &&
+    std::constructible_from<S, const typename S::Options&> &&
+    requires(S& sublayer, const S& fixed, const Initializer& initializer) {
+    typename S::Scalar;
+    { S::kind } -> std::convertible_to<SublayerKind>;
+    { fixed.width() } -> std::convertible_to<std::size_t>;
+    sublayer.initialize(initializer);
+};
+
+namespace detail {
+/// S::Scalar; float where there is none, so that the block can say what S lacks.
+template <class S>
+struct SublayerScalar {
+    using type = float;
+};
+template <class S>
+requires requires { typename S::Scalar; }
+struct SublayerScalar<S> {
+    using type = typename S::Scalar;
+};
+}  // namespace detail
+
+}  // namespace normplace
