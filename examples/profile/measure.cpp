@@ -10,7 +10,7 @@ normplace::GradientReport measure(const std::string& placement, const normplace:
                                   std::size_t seeds, std::string_view text, const std::function<void()>& after_seed) {
     normplace::MeasureOptions options;
     options.seeds = seeds;
-    options.text = text;
+    if (!text.empty()) options.text = text;  // an empty file was refused before
     options.progress = [&](std::size_t, std::size_t) { after_seed(); };
     return normplace::visit_placement(
         placement, [&](auto policy) { return normplace::measure<decltype(policy), float>(model, options); });
