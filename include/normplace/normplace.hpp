@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// normplace: where the layer norm goes, and what that does to the gradients. This header is everything; `analysis.hpp` is
-// the predictions alone, without xtensor and without a BLAS.
+// normplace: where the layer norm goes, and what that does to the gradients. This header is everything; `analysis.hpp`
+// is the predictions alone, without xtensor and without a BLAS.
 #pragma once
 
 #include <normplace/analysis.hpp>
