@@ -200,7 +200,7 @@ TEST_CASE("wrong arguments are refused with their values") {
     Activations<double> dx;
     one_head.forward(x, y, cache);
     CHECK_THROWS_WITH(four_heads.backward(y, dx, cache, gradients),
-                      "MultiHeadAttention: the cache's weights has shape (2, 3, 3), expected (8, 3, 3)");
+                      "MultiHeadAttention: the cache's log_total has shape (2, 3), expected (8, 3)");
     const CrossAttention<double> crossed({.width = 4, .heads = 1});
     Activations<double> dmemory;
     crossed.forward(x, y, cache, random_activations(2, 5, 4, 1));

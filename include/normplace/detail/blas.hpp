@@ -15,14 +15,16 @@
 #include <xflens/cxxblas/cxxblas.cxx>
 
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
-// OpenBLAS's own switch, when it is OpenBLAS that is linked.
+// OpenBLAS's own switches, when it is OpenBLAS that is linked.
 extern "C" {
 #if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)
 __attribute__((weak)) void openblas_set_num_threads(int);
 __attribute__((weak)) int openblas_get_num_threads(void);
+__attribute__((weak)) int openblas_get_parallel(void);
 #define NORMPLACE_HAS_OPENBLAS_SWITCH 1
 #endif
 }
@@ -50,28 +52,59 @@ void gemm(Transposed transposed_a, Transposed transposed_b, std::size_t m, std::
                        blas_size(k), alpha, a, blas_size(lda), b, blas_size(ldb), beta, c, blas_size(ldc));
 }
 
-/// While it lives, the BLAS runs on one thread: for code that is parallel itself. Not to be nested across threads; make
-/// it before the threads start.
+/// What an (m, n, k) product is worth in the scalar operations of parallel.hpp.
+inline double product_work(std::size_t m, std::size_t n, std::size_t k) {
+    return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / 8.0;
+}
+
+/// While any of these lives, an OpenBLAS with threads of its own runs on the caller's thread alone: this library is
+/// parallel around its products, which is faster (rows, heads and seeds need no meeting), and two sets of threads that
+/// both wait by spinning take each other's cores. The last one to go restores the number of threads. An OpenBLAS built
+/// with OpenMP needs none of it: inside a parallel loop it stays on one thread by itself, and being told would set
+/// OpenMP's own number. Without OpenMP nothing happens: the BLAS's threads are then the only ones.
 class SingleThreadedBlas {
 public:
     SingleThreadedBlas() {
-#ifdef NORMPLACE_HAS_OPENBLAS_SWITCH
-        if (openblas_get_num_threads && openblas_set_num_threads) {
-            before_ = openblas_get_num_threads();
-            if (before_ > 1) openblas_set_num_threads(1);
-        }
-#endif
+        if (!has_threads_of_its_own()) return;
+        const std::lock_guard lock(state().mutex);
+        if (state().count++ > 0) return;
+        state().threads_before = threads();
+        set_threads(1);
     }
     ~SingleThreadedBlas() {
-#ifdef NORMPLACE_HAS_OPENBLAS_SWITCH
-        if (before_ > 1) openblas_set_num_threads(before_);
-#endif
+        if (!has_threads_of_its_own()) return;
+        const std::lock_guard lock(state().mutex);
+        if (--state().count == 0) set_threads(state().threads_before);
     }
     SingleThreadedBlas(const SingleThreadedBlas&) = delete;
     SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
 
 private:
-    int before_ = 0;
+    struct State {
+        std::mutex mutex;
+        std::size_t count = 0;
+        int threads_before = 1;
+    };
+    static State& state() {
+        static State shared;
+        return shared;
+    }
+#if defined(NORMPLACE_HAS_OPENBLAS_SWITCH) && defined(_OPENMP)
+    static bool has_threads_of_its_own() {
+        constexpr int pthreads = 1;
+        static const bool has = openblas_get_parallel && openblas_set_num_threads && openblas_get_num_threads &&
+                                openblas_get_parallel() == pthreads;
+        return has;
+    }
+    static int threads() { return openblas_get_num_threads(); }
+    static void set_threads(int count) {
+        if (count != threads()) openblas_set_num_threads(count);
+    }
+#else
+    static bool has_threads_of_its_own() { return false; }
+    static int threads() { return 1; }
+    static void set_threads(int) {}
+#endif
 };
 
 }  // namespace normplace::detail

@@ -3,6 +3,7 @@
 // The one place that decides how many threads run. Without OpenMP everything runs on one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 
@@ -20,6 +21,12 @@ inline std::size_t thread_count() {
 #else
     return 1;
 #endif
+}
+
+/// The number of threads for `work` scalar operations: each gets enough to be worth its start, some 5 microseconds.
+inline std::size_t threads_for(double work) {
+    constexpr double least = 1e5;
+    return work < 2.0 * least ? 1 : std::min(thread_count(), static_cast<std::size_t>(work / least));
 }
 
 /// Calls `body(i, worker)` for i in [0, count), on at most `threads` threads; `worker`, below `threads`, is the number
@@ -52,6 +59,23 @@ void parallel_for(std::size_t count, std::size_t threads, Body&& body) {
 #endif
     (void)threads;
     for (std::size_t i = 0; i < count; ++i) body(i, std::size_t{0});
+}
+
+/// Calls `body(begin, end, range)` for ranges that make up [0, count), numbered from 0, one for each of the
+/// threads_for(work) threads. The ranges depend on nothing but the arguments and the number of threads. All but the
+/// last begin and end at multiples of 16, which is what a matrix product's kernel and a cache line like.
+template <class Body>
+void parallel_ranges(std::size_t count, double work, Body&& body) {
+    const std::size_t threads = threads_for(work);
+    if (threads <= 1) {
+        if (count) body(std::size_t{0}, count, std::size_t{0});
+        return;
+    }
+    const std::size_t share = ((count + threads - 1) / threads + 15) / 16 * 16;
+    const std::size_t ranges = share ? (count + share - 1) / share : 0;
+    parallel_for(ranges, threads, [&](std::size_t range, std::size_t) {
+        body(range * share, std::min(count, (range + 1) * share), range);
+    });
 }
 
 }  // namespace normplace::detail

@@ -49,9 +49,10 @@ void reshape(Tensor& tensor, const ShapeOf<Tensor>& shape) {
     if (shape_of(tensor) != shape) tensor.resize(shape);
 }
 
-/// Copies `from` into `to`, whose memory is reused. (xtensor's assignment may reallocate.)
+/// Copies `from` into `to`, whose memory is reused (xtensor's assignment may reallocate); nothing when they are one.
 template <class T>
 void copy(const Activations<T>& from, Activations<T>& to) {
+    if (&from == &to) return;
     reshape(to, shape_of(from));
     std::copy(from.data(), from.data() + from.size(), to.data());
 }

@@ -8,11 +8,10 @@
 // zero gradient. Vaswani et al. 2017, arXiv:1706.03762.
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <tuple>
 
-#include <normplace/detail/parallel.hpp>
+#include <normplace/detail/attention_core.hpp>
 #include <normplace/nn/linear.hpp>
 
 namespace normplace {
@@ -46,9 +45,9 @@ public:
     struct Cache {
         Activations<T> x, memory;          // (B, S, D), (B, M, D); memory stays empty in self-attention
         Activations<T> query, key, value;  // (B, S, D), (B, M, D), (B, M, D)
-        Activations<T> weights;            // (B H, S, M), the softmax
         Activations<T> heads;              // (B, S, D), before W_o
-        Activations<T> dquery, dkey, dvalue, dheads, dweights;  // scratch of backward
+        Matrix<T> log_total;               // (B H, S): the logarithm of each softmax's denominator
+        Matrix<T> padding;                 // (B, M), 0 or minus infinity; or empty
     };
 
     Linear<T> query, key, value;  ///< (D, D) each
@@ -84,116 +83,88 @@ protected:
     /// x (B, S, D), memory (B, M, D), y (B, S, D)
     void attend(const Activations<T>& x, const Activations<T>& memory, Activations<T>& y, Cache& cache,
                 const KeyPaddingMask& mask) const {
-        const std::size_t batch = x.shape()[0], length = x.shape()[1], keys = memory.shape()[1];
-        if (mask.size()) detail::require_shape(name, "key padding mask", mask, {batch, keys});
-        query.forward(x, cache.query);
-        key.forward(memory, cache.key);
-        value.forward(memory, cache.value);
-        detail::reshape(cache.weights, {batch * options_.heads, length, keys});
-        Activations<T>& heads = options_.output_projection ? cache.heads : y;
-        detail::reshape(heads, detail::shape_of(x));
-        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index, std::size_t) {
-            const Head head(*this, index);
-            T* weights = cache.weights.data() + index * length * keys;
-            using detail::Transposed;
-            detail::gemm(Transposed::no, Transposed::yes, length, keys, head.width, scale(),
-                         head.rows(cache.query, length), width(), head.rows(cache.key, keys), width(), T(0), weights,
-                         keys);
-            const bool* padding = mask.size() ? mask.data() + head.sequence * keys : nullptr;
-            for (std::size_t i = 0; i < length; ++i)
-                softmax(weights + i * keys, options_.causal ? std::min(i + 1, keys) : keys, keys, padding);
-            if (keys == 0) return head.clear(heads, length);
-            detail::gemm(Transposed::no, Transposed::no, length, head.width, keys, T(1), weights, keys,
-                         head.rows(cache.value, keys), width(), T(0), head.rows(heads, length), width());
+        const detail::AttentionShape shape = shape_of(x, memory);
+        set_padding(mask, shape, cache);
+        detail::reshape(cache.query, detail::shape_of(x));
+        detail::reshape(cache.key, detail::shape_of(memory));
+        detail::reshape(cache.value, detail::shape_of(memory));
+        detail::reshape(cache.heads, detail::shape_of(x));
+        detail::reshape(cache.log_total, {shape.rows(), shape.queries});
+        detail::reshape(y, detail::shape_of(x));
+        const detail::SingleThreadedBlas single_threaded_blas;
+        over_rows(x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+            query.forward_rows(x.data(), cache.query.data(), begin, end);
         });
-        if (options_.output_projection) out.forward(cache.heads, y);
+        over_rows(memory, 2, [&](std::size_t begin, std::size_t end, std::size_t) {
+            key.forward_rows(memory.data(), cache.key.data(), begin, end);
+            value.forward_rows(memory.data(), cache.value.data(), begin, end);
+        });
+        detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
+                                  options_.output_projection ? cache.heads.data() : y.data(), cache.log_total.data());
+        if (options_.output_projection)
+            over_rows(x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+                out.forward_rows(cache.heads.data(), y.data(), begin, end);
+            });
+        else detail::copy(y, cache.heads);
     }
 
     /// Adds to gradients; sets dx, and dmemory or (when it is null) adds the memory's part to dx.
-    void attend_backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>* dmemory, Cache& cache,
+    void attend_backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>* dmemory, const Cache& cache,
                          Gradients& gradients) const {
         const Activations<T>& memory = dmemory ? cache.memory : cache.x;
-        const std::size_t batch = cache.x.shape()[0], length = cache.x.shape()[1], keys = memory.shape()[1];
+        const detail::AttentionShape shape = shape_of(cache.x, memory);
         detail::require_width(name, "the cache's x", cache.x, width());
         detail::require_shape(name, "dy", dy, detail::shape_of(cache.x));
-        detail::require_shape(name, "the cache's query", cache.query, {batch, length, width()});
-        detail::require_shape(name, "the cache's key", cache.key, {batch, keys, width()});
-        detail::require_shape(name, "the cache's weights", cache.weights, {batch * options_.heads, length, keys});
-        if (options_.output_projection) out.backward(cache.heads, dy, cache.dheads, gradients.out);
-        const Activations<T>& dheads = options_.output_projection ? cache.dheads : dy;
-        detail::reshape(cache.dquery, detail::shape_of(cache.query));
-        detail::reshape(cache.dkey, detail::shape_of(cache.key));
-        detail::reshape(cache.dvalue, detail::shape_of(cache.value));
-        detail::reshape(cache.dweights, detail::shape_of(cache.weights));
-        detail::parallel_for(batch * options_.heads, threads_for(cache.weights), [&](std::size_t index, std::size_t) {
-            const Head head(*this, index);
-            const T* weights = cache.weights.data() + index * length * keys;
-            T* dweights = cache.dweights.data() + index * length * keys;
-            using detail::Transposed;
-            if (keys == 0) return head.clear(cache.dquery, length);
-            detail::gemm(Transposed::yes, Transposed::no, keys, head.width, length, T(1), weights, keys,
-                         head.rows(dheads, length), width(), T(0), head.rows(cache.dvalue, keys), width());
-            detail::gemm(Transposed::no, Transposed::yes, length, keys, head.width, T(1), head.rows(dheads, length),
-                         width(), head.rows(cache.value, keys), width(), T(0), dweights, keys);
-            for (std::size_t i = 0; i < length; ++i) softmax_backward(weights + i * keys, dweights + i * keys, keys);
-            detail::gemm(Transposed::no, Transposed::no, length, head.width, keys, scale(), dweights, keys,
-                         head.rows(cache.key, keys), width(), T(0), head.rows(cache.dquery, length), width());
-            detail::gemm(Transposed::yes, Transposed::no, keys, head.width, length, scale(), dweights, keys,
-                         head.rows(cache.query, length), width(), T(0), head.rows(cache.dkey, keys), width());
+        detail::require_shape(name, "the cache's query", cache.query, detail::shape_of(cache.x));
+        detail::require_shape(name, "the cache's key", cache.key, {shape.batch, shape.keys, width()});
+        detail::require_shape(name, "the cache's log_total", cache.log_total, {shape.rows(), shape.queries});
+        detail::reshape(dx, detail::shape_of(cache.x));
+        if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));
+        T* dm = dmemory ? dmemory->data() : dx.data();
+
+        const std::size_t rows = detail::row_count(cache.x), memory_rows = detail::row_count(memory), d = width();
+        detail::Scratch<T> dquery(rows * d), dkey(memory_rows * d), dvalue(memory_rows * d);
+        detail::Scratch<T> dheads(options_.output_projection ? rows * d : 0);
+        const detail::SingleThreadedBlas single_threaded_blas;
+        if (options_.output_projection) {
+            out.add_gradients(cache.heads.data(), dy.data(), rows, gradients.out);
+            over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+                out.backward_rows(dy.data(), dheads.data(), begin, end);
+            });
+        }
+        detail::attention_backward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
+                                   cache.heads.data(), cache.log_total.data(),
+                                   options_.output_projection ? dheads.data() : dy.data(), dquery.data(), dkey.data(),
+                                   dvalue.data());
+        query.add_gradients(cache.x.data(), dquery.data(), rows, gradients.query);
+        key.add_gradients(memory.data(), dkey.data(), memory_rows, gradients.key);
+        value.add_gradients(memory.data(), dvalue.data(), memory_rows, gradients.value);
+        over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+            query.backward_rows(dquery.data(), dx.data(), begin, end);
         });
-        query.backward(cache.x, cache.dquery, dx, gradients.query);
-        Activations<T>& dm = dmemory ? *dmemory : dx;
-        key.backward(memory, cache.dkey, dm, gradients.key, dmemory == nullptr);
-        value.backward(memory, cache.dvalue, dm, gradients.value, true);
+        over_rows(memory, 2, [&](std::size_t begin, std::size_t end, std::size_t) {
+            key.backward_rows(dkey.data(), dm, begin, end, dmemory == nullptr);
+            value.backward_rows(dvalue.data(), dm, begin, end, true);
+        });
     }
 
 private:
-    /// One head of one sequence: K columns of the rows of that sequence.
-    struct Head {
-        std::size_t sequence, column, width, stride;
-
-        Head(const AttentionBase& attention, std::size_t index)
-            : sequence(index / attention.options_.heads),
-              column(index % attention.options_.heads * (attention.width() / attention.options_.heads)),
-              width(attention.width() / attention.options_.heads),
-              stride(attention.width()) {}
-        template <class Tensor>
-        auto rows(Tensor& tensor, std::size_t count) const {
-            return tensor.data() + sequence * count * stride + column;
-        }
-        void clear(Activations<T>& tensor, std::size_t count) const {
-            for (std::size_t i = 0; i < count; ++i) std::fill_n(rows(tensor, count) + i * stride, width, T(0));
-        }
-    };
-
-    T scale() const { return T(1) / std::sqrt(static_cast<T>(width() / options_.heads)); }
-
-    /// Small work stays on one thread.
-    static std::size_t threads_for(const Activations<T>& weights) {
-        return weights.size() < 16384 ? 1 : detail::thread_count();
+    detail::AttentionShape shape_of(const Activations<T>& x, const Activations<T>& memory) const {
+        return {x.shape()[0],      options_.heads,           x.shape()[1],
+                memory.shape()[1], width() / options_.heads, options_.causal};
     }
-
-    /// In place over the first `limit` entries that are not padding; the others become 0. All masked: all 0.
-    static void softmax(T* row, std::size_t limit, std::size_t keys, const bool* padding) {
-        T largest = -std::numeric_limits<T>::infinity();
-        for (std::size_t j = 0; j < limit; ++j)
-            if (!(padding && padding[j])) largest = std::max(largest, row[j]);
-        T sum = 0;
-        for (std::size_t j = 0; j < limit; ++j) {
-            row[j] = padding && padding[j] ? T(0) : std::exp(row[j] - largest);
-            sum += row[j];
-        }
-        const T factor = sum == T(0) ? T(0) : T(1) / sum;
-        for (std::size_t j = 0; j < limit; ++j) row[j] *= factor;
-        std::fill(row + limit, row + keys, T(0));
+    template <class Body>
+    void over_rows(const Activations<T>& x, double products, Body&& body) const {
+        const std::size_t rows = detail::row_count(x);
+        detail::parallel_ranges(rows, products * query.work(rows), body);
     }
-
-    /// In place: d <- p o (d - sum(p o d))
-    static void softmax_backward(const T* p, T* d, std::size_t keys) {
-        T sum = 0;
-        for (std::size_t j = 0; j < keys; ++j) sum += p[j] * d[j];
-        for (std::size_t j = 0; j < keys; ++j) d[j] = p[j] * (d[j] - sum);
+    void set_padding(const KeyPaddingMask& mask, const detail::AttentionShape& shape, Cache& cache) const {
+        if (mask.size()) detail::require_shape(name, "key padding mask", mask, {shape.batch, shape.keys});
+        detail::reshape(cache.padding, detail::shape_of(mask));
+        for (std::size_t i = 0; i < mask.size(); ++i)
+            cache.padding.data()[i] = mask.data()[i] ? -std::numeric_limits<T>::infinity() : T(0);
     }
+    const T* padding(const Cache& cache) const { return cache.padding.size() ? cache.padding.data() : nullptr; }
 
     Options options_;
 };

@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#include <normplace/detail/workspace.hpp>
 #include <normplace/nn/linear.hpp>
 #include <normplace/placement/activation.hpp>
 
@@ -33,9 +34,8 @@ public:
     };
     struct Cache {
         Activations<T> x;          // (B, S, D)
-        Activations<T> hidden;     // (B, S, F), before the activation
+        Activations<T> hidden;     // (B, S, F), before the activation; empty for ReLU, which needs only its output
         Activations<T> activated;  // (B, S, F)
-        Activations<T> gradient;   // (B, S, F), scratch of backward
     };
 
     Linear<T> linear1;  ///< W_1 (F, D)
@@ -55,26 +55,51 @@ public:
         linear2.initialize(initializer, Role::linear2);
     }
 
-    /// x, y: (B, S, D)
+    /// x, y: (B, S, D). x may be cache.x.
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache) const {
         detail::require_width("FeedForward", "x", x, width());
+        detail::require_distinct("FeedForward", "x", x, "y", y);
         detail::copy(x, cache.x);
-        linear1.forward(x, cache.hidden);
-        detail::reshape(cache.activated, detail::shape_of(cache.hidden));
-        activation_.rows<T>().forward(cache.hidden.data(), cache.activated.data(), cache.hidden.size());
-        linear2.forward(cache.activated, y);
+        const detail::Shape<3> hidden_shape{x.shape()[0], x.shape()[1], linear1.out()};
+        detail::reshape(cache.activated, hidden_shape);
+        detail::reshape(cache.hidden, is_relu() ? detail::Shape<3>{} : hidden_shape);
+        detail::reshape(y, detail::shape_of(x));
+        T *hidden = is_relu() ? cache.activated.data() : cache.hidden.data(), *activated = cache.activated.data();
+        const std::size_t rows = detail::row_count(x), f = linear1.out();
+        const detail::SingleThreadedBlas single_threaded_blas;
+        detail::parallel_ranges(rows, 2.0 * linear1.work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            linear1.forward_rows(x.data(), hidden, begin, end);
+            const std::size_t first = begin * f, count = (end - begin) * f;
+            if (is_relu()) NORMPLACE_KERNEL(rectify, hidden + first, activated + first, count);
+            else activation_.rows<T>().forward(hidden + first, activated + first, count);
+            linear2.forward_rows(activated, y.data(), begin, end);
+        });
     }
 
     /// dy, dx: (B, S, D). Adds to gradients.
-    void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients) const {
+    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
         detail::require_shape("FeedForward", "dy", dy, detail::shape_of(cache.x));
-        linear2.backward(cache.activated, dy, cache.gradient, gradients.linear2);
-        activation_.rows<T>().backward(cache.hidden.data(), cache.gradient.data(), cache.gradient.data(),
-                                       cache.gradient.size());
-        linear1.backward(cache.x, cache.gradient, dx, gradients.linear1);
+        detail::require_distinct("FeedForward", "dy", dy, "dx", dx);
+        detail::reshape(dx, detail::shape_of(dy));
+        const std::size_t rows = detail::row_count(dy), f = linear1.out();
+        const T *hidden = cache.hidden.data(), *activated = cache.activated.data();
+        detail::Scratch<T> dhidden(rows * f);
+        linear2.add_gradients(activated, dy.data(), rows, gradients.linear2);
+        const detail::SingleThreadedBlas single_threaded_blas;
+        detail::parallel_ranges(rows, 2.0 * linear1.work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            linear2.backward_rows(dy.data(), dhidden.data(), begin, end);
+            const std::size_t first = begin * f, count = (end - begin) * f;
+            T* d = dhidden.data() + first;
+            if (is_relu()) NORMPLACE_KERNEL(rectify_backward, activated + first, d, d, count);
+            else activation_.rows<T>().backward(hidden + first, d, d, count);
+            linear1.backward_rows(dhidden.data(), dx.data(), begin, end);
+        });
+        linear1.add_gradients(cache.x.data(), dhidden.data(), rows, gradients.linear1);
     }
 
 private:
+    bool is_relu() const { return activation_ == relu; }
+
     Activation activation_ = relu;
 };
 

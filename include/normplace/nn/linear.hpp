@@ -2,6 +2,9 @@
 //
 // y = x W^T + b, the matrix product that every sublayer is made of. It keeps nothing: who calls it holds x until
 // backward.
+//
+// Its products are split over threads by rows of what they write. The bias is laid into y before the product adds to
+// it, which costs nothing: a BLAS that is told to overwrite y first fills it with zeros.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +12,8 @@
 
 #include <normplace/detail/blas.hpp>
 #include <normplace/detail/check.hpp>
+#include <normplace/detail/kernels.hpp>
+#include <normplace/detail/parallel.hpp>
 #include <normplace/nn/initializer.hpp>
 #include <normplace/nn/parameters.hpp>
 
@@ -58,15 +63,10 @@ public:
         detail::require_distinct("Linear", "x", x, "y", y);
         detail::reshape(y, {x.shape()[0], x.shape()[1], out()});
         const std::size_t rows = detail::row_count(x);
-        using detail::Transposed;
-        detail::gemm(Transposed::no, Transposed::yes, rows, out(), in(), T(1), x.data(), in(), weight.data(), in(),
-                     T(0), y.data(), out());
-        if (bias.size() == 0) return;
-        const T* b = bias.data();
-        for (std::size_t r = 0; r < rows; ++r) {
-            T* row = y.data() + r * out();
-            for (std::size_t o = 0; o < out(); ++o) row[o] += b[o];
-        }
+        const detail::SingleThreadedBlas single_threaded_blas;
+        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            forward_rows(x.data(), y.data(), begin, end);
+        });
     }
 
     /// gradients += (dy^T x, sum of dy over tokens); dx = dy W, added to dx when `accumulate`.
@@ -77,29 +77,54 @@ public:
         if (accumulate) detail::require_shape("Linear", "dx", dx, detail::shape_of(x));
         backward_parameters(x, dy, gradients);
         detail::reshape(dx, detail::shape_of(x));
-        using detail::Transposed;
-        detail::gemm(Transposed::no, Transposed::no, detail::row_count(x), in(), out(), T(1), dy.data(), out(),
-                     weight.data(), in(), accumulate ? T(1) : T(0), dx.data(), in());
+        const std::size_t rows = detail::row_count(x);
+        const detail::SingleThreadedBlas single_threaded_blas;
+        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            backward_rows(dy.data(), dx.data(), begin, end, accumulate);
+        });
     }
 
     /// gradients += (dy^T x, sum of dy over tokens), where dx is not wanted.
     void backward_parameters(const Activations<T>& x, const Activations<T>& dy, Gradients& gradients) const {
         detail::require_width("Linear", "x", x, in());
         detail::require_shape("Linear", "dy", dy, {x.shape()[0], x.shape()[1], out()});
+        add_gradients(x.data(), dy.data(), detail::row_count(x), gradients);
+    }
+
+    // The same on rows [begin, end) of plain memory, on the caller's thread, for sublayers that do several things to
+    // rows while these are in the cache.
+
+    void forward_rows(const T* x, T* y, std::size_t begin, std::size_t end) const {
+        using detail::Transposed;
+        const bool has_bias = bias.size() > 0;
+        if (has_bias)
+            for (std::size_t r = begin; r < end; ++r) std::copy_n(bias.data(), out(), y + r * out());
+        detail::gemm(Transposed::no, Transposed::yes, end - begin, out(), in(), T(1), x + begin * in(), in(),
+                     weight.data(), in(), has_bias ? T(1) : T(0), y + begin * out(), out());
+    }
+
+    void backward_rows(const T* dy, T* dx, std::size_t begin, std::size_t end, bool accumulate = false) const {
+        using detail::Transposed;
+        detail::gemm(Transposed::no, Transposed::no, end - begin, in(), out(), T(1), dy + begin * out(), out(),
+                     weight.data(), in(), accumulate ? T(1) : T(0), dx + begin * in(), in());
+    }
+
+    /// Of all rows, split over threads by rows of W.
+    void add_gradients(const T* x, const T* dy, std::size_t rows, Gradients& gradients) const {
         detail::require_shape("Linear", "gradients.weight", gradients.weight, detail::shape_of(weight));
         detail::require_shape("Linear", "gradients.bias", gradients.bias, detail::shape_of(bias));
-        const std::size_t rows = detail::row_count(x);
-        using detail::Transposed;
         if (rows == 0) return;
-        detail::gemm(Transposed::yes, Transposed::no, out(), in(), rows, T(1), dy.data(), out(), x.data(), in(), T(1),
-                     gradients.weight.data(), in());
-        if (bias.size() == 0) return;
-        T* db = gradients.bias.data();
-        for (std::size_t r = 0; r < rows; ++r) {
-            const T* row = dy.data() + r * out();
-            for (std::size_t o = 0; o < out(); ++o) db[o] += row[o];
-        }
+        const detail::SingleThreadedBlas single_threaded_blas;
+        detail::parallel_ranges(out(), work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            using detail::Transposed;
+            detail::gemm(Transposed::yes, Transposed::no, end - begin, in(), rows, T(1), dy + begin, out(), x, in(),
+                         T(1), gradients.weight.data() + begin * in(), in());
+            if (bias.size()) NORMPLACE_KERNEL(add_column_sums, dy, rows, out(), gradients.bias.data(), begin, end);
+        });
     }
+
+    /// What one of its products is worth (parallel.hpp).
+    double work(std::size_t rows) const { return detail::product_work(rows, in(), out()); }
 };
 
 }  // namespace normplace

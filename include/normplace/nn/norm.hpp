@@ -13,6 +13,9 @@
 #include <tuple>
 
 #include <normplace/detail/check.hpp>
+#include <normplace/detail/kernels.hpp>
+#include <normplace/detail/parallel.hpp>
+#include <normplace/detail/workspace.hpp>
 #include <normplace/nn/parameters.hpp>
 
 namespace normplace {
@@ -66,71 +69,55 @@ public:
     /// y (B, S, D); y may be x.
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache) const {
         detail::require_width(name, "x", x, width());
-        const std::size_t rows = detail::row_count(x), d = width();
-        detail::reshape(y, detail::shape_of(x));
-        detail::reshape(cache.normalized, detail::shape_of(x));
-        detail::reshape(cache.inverse_deviation, {rows});
-        for (std::size_t r = 0; r < rows; ++r)
-            forward_row(x.data() + r * d, y.data() + r * d, cache.normalized.data() + r * d,
-                        cache.inverse_deviation[r]);
+        const detail::Term<T> term{T(1), x.data()};
+        forward_sum(&term, 1, detail::shape_of(x), y, cache);
     }
 
-    /// With h the normalized row, s its inverse deviation and g = gain o dy:
-    /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += (dy o h, dy). dx may be dy.
-    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
+    /// y = norm(sum of the terms), each a (B, S, D) of the given shape: the residual addition of norm(x + f(x)) is done
+    /// where a row is in the cache anyway. y may be a term's tensor.
+    void forward_sum(const detail::Term<T>* terms, std::size_t count, const detail::Shape<3>& shape, Activations<T>& y,
+                     Cache& cache) const {
+        const std::size_t rows = shape[0] * shape[1];
+        detail::reshape(y, shape);
+        detail::reshape(cache.normalized, shape);
+        detail::reshape(cache.inverse_deviation, {rows});
+        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+            NORMPLACE_KERNEL(norm_rows<centred>, terms, count, begin, end, width(), epsilon_, gain.data(),
+                             bias.size() ? bias.data() : nullptr, y.data(), cache.normalized.data(),
+                             cache.inverse_deviation.data());
+        });
+    }
+
+    /// With h the normalized row, s its inverse deviation and g = factor * gain o dy:
+    /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += factor * (dy o h, dy). dx may be
+    /// dy.
+    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients,
+                  T factor = T(1)) const {
         detail::require_width(name, "dy", dy, width());
         detail::require_shape(name, "dy", dy, detail::shape_of(cache.normalized));
         detail::require_shape(name, "gradients.gain", gradients.gain, detail::shape_of(gain));
         detail::require_shape(name, "gradients.bias", gradients.bias, detail::shape_of(bias));
         const std::size_t rows = detail::row_count(dy), d = width();
         detail::reshape(dx, detail::shape_of(dy));
-        for (std::size_t r = 0; r < rows; ++r)
-            backward_row(dy.data() + r * d, dx.data() + r * d, cache.normalized.data() + r * d,
-                         cache.inverse_deviation[r], gradients);
+        // Each thread sums the gradients of its own rows; the sums are then added in the order of the rows.
+        const std::size_t threads = detail::threads_for(work(rows));
+        detail::Scratch<T> sums(2 * d * threads);
+        std::fill_n(sums.data(), 2 * d * threads, T(0));
+        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t range) {
+            T* dgain = sums.data() + 2 * d * range;
+            NORMPLACE_KERNEL(norm_backward_rows<centred>, dy.data(), factor, begin, end, d, gain.data(),
+                             cache.normalized.data(), cache.inverse_deviation.data(), dx.data(), dgain,
+                             bias.size() ? dgain + d : nullptr);
+        });
+        for (std::size_t t = 0; t < threads; ++t)
+            for (std::size_t i = 0; i < d; ++i) {
+                gradients.gain[i] += sums.data()[2 * d * t + i];
+                if (bias.size()) gradients.bias[i] += sums.data()[2 * d * t + d + i];
+            }
     }
 
 private:
-    void forward_row(const T* x, T* y, T* h, T& inverse_deviation) const {
-        const std::size_t d = width();
-        const T count = static_cast<T>(d);
-        T mean = 0;  // of x - shift
-        const T shift = centred ? x[0] : T(0);
-        if constexpr (centred) {
-            for (std::size_t i = 0; i < d; ++i) mean += x[i] - shift;
-            mean /= count;
-        }
-        T squares = 0;
-        for (std::size_t i = 0; i < d; ++i) {
-            h[i] = (x[i] - shift) - mean;
-            squares += h[i] * h[i];
-        }
-        inverse_deviation = T(1) / std::sqrt(squares / count + epsilon_);
-        for (std::size_t i = 0; i < d; ++i) h[i] *= inverse_deviation;
-        if (bias.size())
-            for (std::size_t i = 0; i < d; ++i) y[i] = gain[i] * h[i] + bias[i];
-        else
-            for (std::size_t i = 0; i < d; ++i) y[i] = gain[i] * h[i];
-    }
-
-    void backward_row(const T* dy, T* dx, const T* h, T inverse_deviation, Gradients& gradients) const {
-        const std::size_t d = width();
-        T* dgain = gradients.gain.data();
-        for (std::size_t i = 0; i < d; ++i) dgain[i] += dy[i] * h[i];
-        if (bias.size()) {
-            T* dbias = gradients.bias.data();
-            for (std::size_t i = 0; i < d; ++i) dbias[i] += dy[i];
-        }
-        T mean = 0, projection = 0;
-        for (std::size_t i = 0; i < d; ++i) {
-            const T g = gain[i] * dy[i];
-            if constexpr (centred) mean += g;
-            projection += g * h[i];
-        }
-        const T count = static_cast<T>(d);
-        mean /= count;
-        projection /= count;
-        for (std::size_t i = 0; i < d; ++i) dx[i] = inverse_deviation * (gain[i] * dy[i] - mean - h[i] * projection);
-    }
+    double work(std::size_t rows) const { return static_cast<double>(rows) * static_cast<double>(width()); }
 
     T epsilon_ = static_cast<T>(1e-5);
 };

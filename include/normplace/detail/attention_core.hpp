@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// softmax(Q K^T / sqrt(K)) V and its gradient, tile by tile, so that memory grows with the length of a sequence and not
+// with its square (Dao et al. 2022, arXiv:2205.14135). Per query, forward leaves one number, the logarithm of the
+// softmax's denominator; from it backward makes the weights of a tile again, which is cheaper than to store and load
+// them. Tiles above the diagonal of a causal mask are skipped. A tile and its gradient fit into a second-level cache.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <normplace/detail/blas.hpp>
+#include <normplace/detail/kernels.hpp>
+#include <normplace/detail/parallel.hpp>
+#include <normplace/detail/workspace.hpp>
+
+namespace normplace::detail {
+
+struct AttentionShape {
+    std::size_t batch, heads, queries, keys, head_width;
+    bool causal;
+
+    std::size_t stride() const { return heads * head_width; }  // from a token to the next
+    std::size_t rows() const { return batch * heads; }
+    double work() const { return static_cast<double>(rows()) * product_work(queries, keys, head_width); }
+};
+
+/// One head of one sequence, and the walk over its tiles.
+template <class T>
+class AttentionHead {
+public:
+    static constexpr std::size_t tile_rows = 128, tile_columns = 512;
+
+    AttentionHead(const AttentionShape& shape, std::size_t index, const T* padding)
+        : shape_(shape),
+          sequence_(index / shape.heads),
+          column_(index % shape.heads * shape.head_width),
+          padding_(padding ? padding + sequence_ * shape.keys : nullptr) {}
+
+    /// The head's part of a (B, length, H K) tensor, from its token `first` on.
+    template <class Pointer>
+    Pointer at(Pointer tensor, std::size_t length, std::size_t first) const {
+        return tensor + (sequence_ * length + first) * shape_.stride() + column_;
+    }
+    const T* padding(std::size_t key) const { return padding_ ? padding_ + key : nullptr; }
+
+    /// Keys that the last of the queries before `query_end` sees.
+    std::size_t key_end(std::size_t query_end) const {
+        return shape_.causal ? std::min(query_end, shape_.keys) : shape_.keys;
+    }
+    Tile tile(std::size_t query, std::size_t query_end, std::size_t key, std::size_t key_end) const {
+        const std::size_t columns = key_end - key;
+        return {query_end - query, columns, columns,
+                shape_.causal ? static_cast<std::ptrdiff_t>(query + 1) - static_cast<std::ptrdiff_t>(key)
+                              : static_cast<std::ptrdiff_t>(columns)};
+    }
+
+    // The products of a tile, with Q, K, V and their gradients at the head's columns.
+
+    /// scores (rows, columns) = factor * Q K^T
+    void scores(const Tile& tile, T factor, const T* q, const T* k, T* scores) const {
+        gemm(Transposed::no, Transposed::yes, tile.rows, tile.columns, shape_.head_width, factor, q, shape_.stride(), k,
+             shape_.stride(), T(0), scores, tile.stride);
+    }
+    /// y (rows, K) += factor * weights V
+    void mix(const Tile& tile, T factor, const T* weights, const T* v, T* y) const {
+        gemm(Transposed::no, Transposed::no, tile.rows, shape_.head_width, tile.columns, factor, weights, tile.stride,
+             v, shape_.stride(), T(1), y, shape_.stride());
+    }
+    /// y (columns, K) += factor * weights^T Q
+    void mix_back(const Tile& tile, T factor, const T* weights, const T* q, T* y) const {
+        gemm(Transposed::yes, Transposed::no, tile.columns, shape_.head_width, tile.rows, factor, weights, tile.stride,
+             q, shape_.stride(), T(1), y, shape_.stride());
+    }
+    void clear(T* y, std::size_t rows) const {
+        for (std::size_t r = 0; r < rows; ++r) std::fill_n(y + r * shape_.stride(), shape_.head_width, T(0));
+    }
+    T scale() const { return T(1) / std::sqrt(static_cast<T>(shape_.head_width)); }
+
+private:
+    const AttentionShape& shape_;
+    std::size_t sequence_, column_;
+    const T* padding_;
+};
+
+/// q, y (B, queries, H K); k, v (B, keys, H K); log_total (B H, queries). `padding` (B, keys) is 0 or minus infinity,
+/// or null. A query that sees no key gets y = 0 and log_total = +infinity.
+template <class T>
+void attention_forward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* padding, T* y,
+                       T* log_total) {
+    using Head = AttentionHead<T>;
+    parallel_for(shape.rows(), threads_for(shape.work()), [&](std::size_t index, std::size_t) {
+        const Head head(shape, index, padding);
+        const std::size_t queries = shape.queries, keys = shape.keys;
+        Scratch<T> weights(std::min(Head::tile_rows, queries) * std::min(Head::tile_columns, keys));
+        std::array<T, Head::tile_rows> maximum, total, rescale;
+        for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
+            const std::size_t i_end = std::min(i + Head::tile_rows, queries), rows = i_end - i;
+            T* out = head.at(y, queries, i);
+            head.clear(out, rows);
+            maximum.fill(-std::numeric_limits<T>::infinity());
+            total.fill(T(0));
+            for (std::size_t j = 0; j < head.key_end(i_end); j += Head::tile_columns) {
+                const Tile tile = head.tile(i, i_end, j, std::min(j + Head::tile_columns, head.key_end(i_end)));
+                head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
+                NORMPLACE_KERNEL(softmax_tile, tile, weights.data(), head.padding(j), maximum.data(), total.data(),
+                                 rescale.data());
+                if (j > 0)
+                    for (std::size_t r = 0; r < rows; ++r)
+                        for (std::size_t c = 0; c < shape.head_width; ++c) out[r * shape.stride() + c] *= rescale[r];
+                head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out);
+            }
+            for (std::size_t r = 0; r < rows; ++r) {
+                const bool blind = total[r] == T(0);
+                log_total[index * queries + i + r] =
+                    blind ? std::numeric_limits<T>::infinity() : maximum[r] + std::log(total[r]);
+                const T factor = blind ? T(0) : T(1) / total[r];
+                for (std::size_t c = 0; c < shape.head_width; ++c) out[r * shape.stride() + c] *= factor;
+            }
+        }
+    });
+}
+
+/// Sets dq, dk, dv, given dy = dLoss/dy and what forward was given and left.
+template <class T>
+void attention_backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* padding, const T* y,
+                        const T* log_total, const T* dy, T* dq, T* dk, T* dv) {
+    using Head = AttentionHead<T>;
+    parallel_for(shape.rows(), threads_for(2.5 * shape.work()), [&](std::size_t index, std::size_t) {
+        const Head head(shape, index, padding);
+        const std::size_t queries = shape.queries, keys = shape.keys;
+        const std::size_t tile_size = std::min(Head::tile_rows, queries) * std::min(Head::tile_columns, keys);
+        Scratch<T> weights(tile_size), gradient(tile_size), projection(queries);
+        for (std::size_t i = 0; i < queries; ++i) {  // sum over keys of p dp = dy . y
+            const T *a = head.at(dy, queries, i), *b = head.at(y, queries, i);
+            T dot = 0;
+            for (std::size_t c = 0; c < shape.head_width; ++c) dot += a[c] * b[c];
+            projection.data()[i] = dot;
+        }
+        head.clear(head.at(dq, queries, 0), queries);
+        head.clear(head.at(dk, keys, 0), keys);
+        head.clear(head.at(dv, keys, 0), keys);
+        for (std::size_t j = 0; j < keys; j += Head::tile_columns)
+            for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
+                const std::size_t i_end = std::min(i + Head::tile_rows, queries);
+                if (j >= head.key_end(i_end)) continue;
+                const Tile tile = head.tile(i, i_end, j, std::min(j + Head::tile_columns, head.key_end(i_end)));
+                head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
+                head.scores(tile, T(1), head.at(dy, queries, i), head.at(v, keys, j), gradient.data());
+                NORMPLACE_KERNEL(softmax_backward_tile, tile, weights.data(), gradient.data(), head.padding(j),
+                                 log_total + index * queries + i, projection.data() + i);
+                head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), head.at(dv, keys, j));
+                head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), head.at(dk, keys, j));
+                head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), head.at(dq, queries, i));
+            }
+    });
+}
+
+}  // namespace normplace::detail

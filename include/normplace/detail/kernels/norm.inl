@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The norms' rows (nn/norm.hpp has the formulas). Each row stays in the first-level cache from its first reading to its
+// last writing, so further passes over it cost little; the sum in `norm(x + f(x))` is made there too. Sums run in two
+// packs, since an addition takes several cycles and does not wait for the other's.
+
+/// normalized = (v - mean(v)) * inverse_deviation (v itself is not centred for RMSNorm), with v the sum of the terms at
+/// row `row`; y = gain o normalized + bias. `bias` may be null, `y` a term's data.
+template <bool centred, class T>
+void norm_row(const Term<T>* terms, std::size_t term_count, std::size_t row, std::size_t width, T epsilon,
+              const T* gain, const T* bias, T* y, T* normalized, T& inverse_deviation) {
+    const std::size_t whole = width / lanes<T> * lanes<T>, pairs = width / (2 * lanes<T>) * (2 * lanes<T>);
+    const T count = static_cast<T>(width);
+    const T* v = terms[0].data + row * width;
+    T* h = normalized + row * width;
+    y += row * width;
+    if (term_count > 1 || terms[0].factor != T(1)) {
+        combine(terms, term_count, normalized, row * width, width);
+        v = h;
+    }
+    const T shift = centred ? v[0] : T(0);
+    T mean = 0;  // of v - shift
+    if constexpr (centred) {
+        Pack<T> even{}, odd{};
+        std::size_t i = 0;
+        for (; i < pairs; i += 2 * lanes<T>) {
+            even += load(v + i) - shift;
+            odd += load(v + i + lanes<T>) - shift;
+        }
+        if (i < whole) even += load(v + i) - shift;
+        mean = sum<T>(even + odd);
+        for (i = whole; i < width; ++i) mean += v[i] - shift;
+        mean /= count;
+    }
+    Pack<T> even{}, odd{};
+    std::size_t i = 0;
+    for (; i < pairs; i += 2 * lanes<T>) {
+        const Pack<T> a = (load(v + i) - shift) - mean, b = (load(v + i + lanes<T>) - shift) - mean;
+        even += a * a;
+        odd += b * b;
+    }
+    if (i < whole) {
+        const Pack<T> a = (load(v + i) - shift) - mean;
+        even += a * a;
+    }
+    T squares = sum<T>(even + odd);
+    for (i = whole; i < width; ++i) {
+        const T a = (v[i] - shift) - mean;
+        squares += a * a;
+    }
+    const T s = T(1) / std::sqrt(squares / count + epsilon);
+    inverse_deviation = s;
+    for (i = 0; i < whole; i += lanes<T>) {
+        const Pack<T> a = ((load(v + i) - shift) - mean) * s;
+        store(h + i, a);
+        const Pack<T> scaled = load(gain + i) * a;
+        store(y + i, bias ? scaled + load(bias + i) : scaled);
+    }
+    for (; i < width; ++i) {
+        h[i] = ((v[i] - shift) - mean) * s;
+        y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
+    }
+}
+
+template <bool centred, class T>
+void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, std::size_t end, std::size_t width,
+               T epsilon, const T* gain, const T* bias, T* y, T* normalized, T* inverse_deviation) {
+    for (std::size_t row = begin; row < end; ++row)
+        norm_row<centred>(terms, term_count, row, width, epsilon, gain, bias, y, normalized, inverse_deviation[row]);
+}
+
+/// dx = factor * s (g - mean(g) - h mean(g o h)) with g = gain o dy, without mean(g) for RMSNorm; dgain += factor * dy o
+/// h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy`.
+template <bool centred, class T>
+void norm_backward_rows(const T* dy, T factor, std::size_t begin, std::size_t end, std::size_t width, const T* gain,
+                        const T* normalized, const T* inverse_deviation, T* dx, T* dgain, T* dbias) {
+    const std::size_t whole = width / lanes<T> * lanes<T>;
+    const T count = static_cast<T>(width);
+    for (std::size_t row = begin; row < end; ++row) {
+        const T *d = dy + row * width, *h = normalized + row * width;
+        T* out = dx + row * width;
+        Pack<T> means{}, projections{};
+        std::size_t i = 0;
+        for (; i < whole; i += lanes<T>) {
+            const Pack<T> di = factor * load(d + i), hi = load(h + i), g = load(gain + i) * di;
+            store(dgain + i, load(dgain + i) + di * hi);
+            if (dbias) store(dbias + i, load(dbias + i) + di);
+            if constexpr (centred) means += g;
+            projections += g * hi;
+        }
+        T mean = sum<T>(means), projection = sum<T>(projections);
+        for (; i < width; ++i) {
+            const T di = factor * d[i], g = gain[i] * di;
+            dgain[i] += di * h[i];
+            if (dbias) dbias[i] += di;
+            if constexpr (centred) mean += g;
+            projection += g * h[i];
+        }
+        mean /= count;
+        projection /= count;
+        const T s = inverse_deviation[row];
+        for (i = 0; i < whole; i += lanes<T>)
+            store(out + i, s * (load(gain + i) * (factor * load(d + i)) - mean - load(h + i) * projection));
+        for (; i < width; ++i) out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+    }
+}

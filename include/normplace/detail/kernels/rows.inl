@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What is done to plain rows: sums of scaled tensors, sums over rows, the rectifier.
+
+/// y = sum over the terms of factor * data, for `count` scalars from `offset` on. y may be a term's data.
+template <class T>
+void combine(const Term<T>* terms, std::size_t term_count, T* y, std::size_t offset, std::size_t count) {
+    std::size_t i = offset;
+    const std::size_t end = offset + count;
+    for (; i + lanes<T> <= end; i += lanes<T>) {
+        Pack<T> sum = terms[0].factor * load(terms[0].data + i);
+        for (std::size_t t = 1; t < term_count; ++t) sum += terms[t].factor * load(terms[t].data + i);
+        store(y + i, sum);
+    }
+    for (; i < end; ++i) {
+        T sum = terms[0].factor * terms[0].data[i];
+        for (std::size_t t = 1; t < term_count; ++t) sum += terms[t].factor * terms[t].data[i];
+        y[i] = sum;
+    }
+}
+
+/// sum[c] += x[r][c] over the rows, for the columns [begin, end). Four rows at a time, so that the sums are read and
+/// written a quarter as often.
+template <class T>
+void add_column_sums(const T* x, std::size_t rows, std::size_t stride, T* sum, std::size_t begin, std::size_t end) {
+    std::size_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        const T *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        std::size_t i = begin;
+        for (; i + lanes<T> <= end; i += lanes<T>)
+            store(sum + i, load(sum + i) + ((load(a + i) + load(b + i)) + (load(c + i) + load(d + i))));
+        for (; i < end; ++i) sum[i] += (a[i] + b[i]) + (c[i] + d[i]);
+    }
+    for (; r < rows; ++r)
+        for (std::size_t i = begin; i < end; ++i) sum[i] += x[r * stride + i];
+}
+
+/// y = max(u, 0); NaN stays NaN. y may be u.
+template <class T>
+void rectify(const T* u, T* y, std::size_t count) {
+    std::size_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+        const Pack<T> p = load(u + i);
+        store(y + i, p < T(0) ? Pack<T>{} : p);
+    }
+    for (; i < count; ++i) y[i] = u[i] < T(0) ? T(0) : u[i];
+}
+
+/// du = dy where y > 0, else 0, with y the rectifier's output. du may be dy.
+template <class T>
+void rectify_backward(const T* y, const T* dy, T* du, std::size_t count) {
+    std::size_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) store(du + i, load(y + i) > T(0) ? load(dy + i) : Pack<T>{});
+    for (; i < count; ++i) du[i] = y[i] > T(0) ? dy[i] : T(0);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Softmax over the rows of a tile of scores: scores of some queries (rows) against some keys (columns), scaled already.
+// Row r sees its first min(columns, visible + r) columns (a causal mask), of which those with a `mask` of minus infinity
+// are padding. What a row does not see becomes 0.
+
+/// Columns that row r of a tile sees.
+NORMPLACE_INLINE std::size_t seen_columns(const Tile& tile, std::size_t r) {
+    const std::ptrdiff_t seen = tile.visible + static_cast<std::ptrdiff_t>(r);
+    return seen <= 0 ? 0 : std::min(tile.columns, static_cast<std::size_t>(seen));
+}
+
+/// One step of the online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867): scores become exp(score - maximum),
+/// where `maximum` and `total` are a row's over all tiles so far; `rescale` is what earlier tiles' sums are to be
+/// multiplied by. Start with maximum = -infinity and total = 0.
+template <class T>
+void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* total, T* rescale) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+        T* row = scores + r * tile.stride;
+        const std::size_t seen = seen_columns(tile, r), whole = seen / lanes<T> * lanes<T>, left = seen - whole;
+        constexpr T lowest = -std::numeric_limits<T>::infinity();
+        Pack<T> largest = all(lowest);
+        for (std::size_t j = 0; j < whole; j += lanes<T>) {
+            Pack<T> p = load(row + j);
+            if (mask) store(row + j, p += load(mask + j));
+            largest = larger<T>(p, largest);
+        }
+        Pack<T> end = all(lowest);
+        if (left) {
+            end = load_end(row + whole, left, lowest);
+            if (mask) end += load_end(mask + whole, left);
+            largest = larger<T>(end, largest);
+        }
+        const T before = maximum[r], top = std::max(before, reduce<Larger, T>(largest));
+        const T shift = top == lowest ? T(0) : top;  // nothing seen yet: exp(-infinity - 0) = 0
+        Pack<T> totals{};
+        for (std::size_t j = 0; j < whole; j += lanes<T>) {
+            const Pack<T> p = exp<T>(load(row + j) - shift);
+            store(row + j, p);
+            totals += p;
+        }
+        if (left) {
+            const Pack<T> p = exp<T>(end - shift);
+            store_end(row + whole, p, left);
+            totals += p;
+        }
+        for (std::size_t j = seen; j < tile.columns; ++j) row[j] = T(0);
+        rescale[r] = before == top ? T(1) : std::exp(before - shift);
+        total[r] = total[r] * rescale[r] + sum<T>(totals);
+        maximum[r] = top;
+    }
+}
+
+/// Backward through the same tile: scores become the weights p = exp(score - log_total), and `gradient`, which holds
+/// dLoss/dp, becomes dLoss/dscore = p (dp - projection), where projection is the row's sum of p dp over all tiles. A row
+/// that sees nothing has log_total = +infinity, so its p is 0.
+template <class T>
+void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* mask, const T* log_total,
+                           const T* projection) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+        T *row = scores + r * tile.stride, *d = gradient + r * tile.stride;
+        const std::size_t seen = seen_columns(tile, r), whole = seen / lanes<T> * lanes<T>, left = seen - whole;
+        for (std::size_t j = 0; j < whole; j += lanes<T>) {
+            Pack<T> score = load(row + j);
+            if (mask) score += load(mask + j);
+            const Pack<T> p = exp<T>(score - log_total[r]);
+            store(row + j, p);
+            store(d + j, p * (load(d + j) - projection[r]));
+        }
+        if (left) {
+            Pack<T> score = load_end(row + whole, left);
+            if (mask) score += load_end(mask + whole, left);
+            const Pack<T> p = exp<T>(score - log_total[r]);
+            store_end(row + whole, p, left);
+            store_end(d + whole, p * (load_end(d + whole, left) - projection[r]), left);
+        }
+        for (std::size_t j = seen; j < tile.columns; ++j) row[j] = d[j] = T(0);
+    }
+}
+
+/// The largest of a row; minus infinity of none.
+template <class T>
+T largest_of(const T* x, std::size_t count) {
+    const std::size_t whole = count / lanes<T> * lanes<T>;
+    constexpr T lowest = -std::numeric_limits<T>::infinity();
+    Pack<T> largest = load_end(x + whole, count - whole, lowest);
+    for (std::size_t j = 0; j < whole; j += lanes<T>) largest = larger<T>(load(x + j), largest);
+    return reduce<Larger, T>(largest);
+}
+
+/// y = exp(x - shift); returns the sum. y may be x.
+template <class T>
+T exp_row(const T* x, T shift, T* y, std::size_t count) {
+    const std::size_t whole = count / lanes<T> * lanes<T>, left = count - whole;
+    Pack<T> totals{};
+    for (std::size_t j = 0; j < whole; j += lanes<T>) {
+        const Pack<T> p = exp<T>(load(x + j) - shift);
+        store(y + j, p);
+        totals += p;
+    }
+    if (left) {
+        const Pack<T> p = exp<T>(load_end(x + whole, left, -std::numeric_limits<T>::infinity()) - shift);
+        store_end(y + whole, p, left);
+        totals += p;
+    }
+    return sum<T>(totals);
+}
+
+/// y = softmax(x), row by row. y may be x.
+template <class T>
+void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
+    for (std::size_t r = 0; r < rows; ++r) {
+        T* to = y + r * columns;
+        const T* from = x + r * columns;
+        const T factor = T(1) / exp_row(from, largest_of(from, columns), to, columns);
+        const Term<T> term{factor, to};
+        combine(&term, 1, to, 0, columns);
+    }
+}
