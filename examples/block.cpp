@@ -4,6 +4,7 @@
 // Checked by moving x a little along a direction v: the loss must change by dx . v.
 #include <cmath>
 #include <iostream>
+#include <normplace/nn/blas_description.hpp>
 #include <normplace/nn/feed_forward.hpp>
 #include <normplace/nn/residual_block.hpp>
 #include <normplace/placement/catalogue.hpp>
@@ -62,6 +63,7 @@ bool run() {
 }
 
 int main() {
+    std::clog << np::blas_description() << '\n';
     const bool pre = run<np::PreLN>(), post = run<np::PostLN>();
     return pre && post ? 0 : 1;
 }

@@ -12,6 +12,7 @@ struct HalfStep {  // a placement of your own is its formula
 };
 
 int main() {
+    std::clog << np::blas_description() << '\n';
     const np::ReferenceModel model{.layers = 3, .width = 128, .heads = 4, .feed_forward = 512};
     const auto comparison = np::compare(np::predict<HalfStep>(model), np::measure<HalfStep>(model, {.seeds = 16}));
     std::cout << comparison;

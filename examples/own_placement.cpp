@@ -33,6 +33,7 @@ bool agrees(const np::ReferenceModel& model) {
 }
 
 int main() {
+    std::clog << np::blas_description() << '\n';
     const np::ReferenceModel model{.layers = 4, .width = 128, .heads = 4, .feed_forward = 512};
     const bool agree = agrees<HalfStep>(model) && agrees<ShrinkingStep>(model);
 

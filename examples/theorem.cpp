@@ -4,6 +4,7 @@
 // of W_2 against the depth L. The bound with the proof's constants, the prediction, and the measurement.
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 #include <normplace/analysis/paper.hpp>
 #include <normplace/normplace.hpp>
 #include <vector>
@@ -54,6 +55,7 @@ bool holds(double power, double tolerance) {
 }
 
 int main() {
+    std::clog << np::blas_description() << '\n';
     std::printf("The bounds hold with probability %.2f or more where hidden norms are (0.1, 0.125)-bounded\n\n",
                 np::paper::theorem1_probability(0.1, 0.125));
     const bool post = holds<np::PostLN>(0.0, 0.05), pre = holds<np::PreLN>(-0.5, 0.08);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <normplace/nn/blas_description.hpp>
+#include <sstream>
 
 #include "files.hpp"
 #include "rows.hpp"
@@ -50,7 +52,11 @@ void write_json(std::ostream& stream, const Options& options, const std::vector<
         add(placement, model_rows(result));
         placements.push_back(placement);
     }
-    const Json document{{"config", config(options)}, {"placements", placements}};
+    std::ostringstream blas;
+    blas << normplace::blas_description();
+    const Json document{{"config", config(options)},
+                        {"blas", options.seeds > 0 ? Json(blas.str()) : Json(nullptr)},
+                        {"placements", placements}};
     // A file's name need not be UTF-8, and JSON must be.
     stream << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }

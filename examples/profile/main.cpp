@@ -9,6 +9,7 @@
 #include <iostream>
 #include <normplace/io/report_table.hpp>
 #include <normplace/measure/compare.hpp>
+#include <normplace/nn/blas_description.hpp>
 
 #include "files.hpp"
 #include "options.hpp"
@@ -60,7 +61,14 @@ void write_to(const std::string& file, const std::function<void(std::ostream&)>&
 }
 
 void write_tables(const Options& options, const std::vector<PlacementResult>& results) {
-    std::cout << options.description() << "\n\n";
+    std::cout << options.description() << '\n';
+    if (options.seeds > 0) {
+        const normplace::BlasDescription blas = normplace::blas_description();
+        std::cout << "measured on " << blas.library << (blas.kernels.empty() ? "" : ", " + blas.kernels + " kernels")
+                  << '\n';
+        if (!blas.advice.empty()) std::cout << blas.advice << '\n';
+    }
+    std::cout << '\n';
     for (const PlacementResult& result : results) {
         if (result.measured) std::cout << normplace::compare(result.predicted, *result.measured) << '\n';
         else std::cout << result.predicted << '\n';

@@ -9,6 +9,7 @@
 #include <normplace/measure/compare.hpp>
 #include <normplace/measure/measure.hpp>
 #include <normplace/nn/attention.hpp>
+#include <normplace/nn/blas_description.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/embedding.hpp>
 #include <normplace/nn/encoder.hpp>

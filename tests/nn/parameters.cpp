@@ -1,12 +1,34 @@
 // Parameters walked by name, side by side with their gradients.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <map>
+#include <new>
 
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
 using namespace normplace;
+
+namespace {
+std::size_t allocations = 0;
+
+template <class Body>
+std::size_t allocations_in(Body&& body) {
+    const std::size_t before = allocations;
+    body();
+    return allocations - before;
+}
+}  // namespace
+
+// Not inlined, or g++ warns that new's memory is freed.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+    ++allocations;
+    if (void* memory = std::malloc(size ? size : 1)) return memory;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("an encoder's parameters have the names that PyTorch's users know") {
     Encoder<PreLN, float> encoder({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
@@ -77,4 +99,46 @@ TEST_CASE("gradients of another depth are refused") {
     zero_gradients(two, gradients);
     CHECK_THROWS_WITH(zero_gradients(three, gradients),
                       "parameters: 'layers' has 3 elements in one object and 2 in another");
+}
+
+TEST_CASE("nothing is visited where something does not fit") {
+    EncoderLayer<PreLN, float> layer({.layers = 1, .width = 4, .heads = 2, .feed_forward = 8});
+    decltype(layer)::Gradients gradients;
+    zero_gradients(layer, gradients);
+    gradients.feed_forward.sublayer.linear2.bias.resize({5});
+    std::size_t seen = 0;
+    CHECK_THROWS_WITH(for_each_parameter([&](const std::string&, auto&, auto&) { ++seen; }, layer, gradients),
+                      "parameters: 'feed_forward.linear2.bias' has shape (4) in one object and (5) in another; "
+                      "zero_gradients gives gradients their shapes");
+    CHECK(seen == 0);
+}
+
+TEST_CASE("a visitor may walk as well") {
+    Encoder<PreLN, float> encoder({.layers = 2, .width = 4, .heads = 2, .feed_forward = 8});
+    std::string last;
+    for_each_parameter(
+        [&](const std::string& name, auto&) {
+            const std::string before = name;
+            CHECK(parameter_count(encoder) > 0);
+            CHECK(name == before);
+            last = name;
+        },
+        encoder);
+    CHECK(last == "final_norm.bias");
+}
+
+TEST_CASE("a training step's walks allocate nothing once everything has its shape") {
+    Encoder<PeriLN, float> encoder({.layers = 3, .width = 4, .heads = 2, .feed_forward = 8});
+    decltype(encoder)::Gradients gradients;
+    const auto step = [&] {
+        zero_gradients(encoder, gradients);
+        for_each_parameter(
+            [](const std::string&, auto& value, const auto& gradient) {
+                for (std::size_t i = 0; i < value.size(); ++i) value.data()[i] -= 0.1f * gradient.data()[i];
+            },
+            encoder, gradients);
+    };
+    CHECK(allocations_in(step) > 0);
+    CHECK(allocations_in([&] { zero_gradients(encoder, gradients); }) == 0);
+    CHECK(allocations_in(step) == 0);
 }

@@ -140,9 +140,9 @@ TEST_CASE("steady state: the second pass allocates nothing new") {
     const auto buffers = [&] {
         std::vector<const float*> all{y.data(),
                                       dx.data(),
+                                      cache.sublayer.x.data(),
                                       cache.sublayer.query.data(),
-                                      cache.sublayer.weights.data(),
-                                      cache.sublayer.dquery.data(),
+                                      cache.sublayer.log_total.data(),
                                       cache.norms[0].normalized.data()};
         for (const auto& node : cache.nodes) all.insert(all.end(), {node.value.data(), node.argument.data()});
         return all;

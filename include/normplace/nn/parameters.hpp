@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <normplace/detail/check.hpp>
 #include <normplace/detail/xtensor.hpp>
@@ -23,12 +23,13 @@ namespace normplace {
 /// A member and its name. An empty name adds nothing to the path.
 template <class Member>
 struct Named {
-    std::string name;
+    std::string_view name;
     Member& member;
 };
+/// @param name a literal: it is not copied, and every walk reads it
 template <class Member>
-Named<Member> named(std::string name, Member& member) {
-    return {std::move(name), member};
+Named<Member> named(const char* name, Member& member) {
+    return {name, member};
 }
 
 namespace detail {
@@ -53,13 +54,15 @@ auto members_of(Object& object) {
 /// A parameter: one of the two is set.
 template <class M, class V>
 struct Leaf {
-    std::string name;
-    M* matrix;
-    V* vector;
+    M* matrix = nullptr;
+    V* vector = nullptr;
+
+    Leaf(M& tensor) : matrix(&tensor) {}
+    Leaf(V& tensor) : vector(&tensor) {}
 };
 template <class T, class Object>
-using Leaves = std::vector<
-    std::conditional_t<std::is_const_v<Object>, Leaf<const Matrix<T>, const Vector<T>>, Leaf<Matrix<T>, Vector<T>>>>;
+using LeafOf =
+    std::conditional_t<std::is_const_v<Object>, Leaf<const Matrix<T>, const Vector<T>>, Leaf<Matrix<T>, Vector<T>>>;
 
 /// A null pointer to an object's Scalar, or to that of its first parameter, found from its type.
 template <class Object>
@@ -77,106 +80,160 @@ constexpr auto scalar_pointer() {
 template <class Object>
 using ScalarOf = std::remove_pointer_t<decltype(scalar_pointer<Object>())>;
 
-inline std::string joined_path(const std::string& path, const std::string& name) {
-    if (path.empty() || name.empty()) return path + name;
-    return path + "." + name;
-}
+/// Where a walk stands: a chain through its stack frames. Its text is made only for who reads it.
+struct Path {
+    static constexpr std::size_t no_index = static_cast<std::size_t>(-1);
 
-// The walk is made once for each type of object, not once for each visitor: it gathers pointers, and the visitors then
-// run over those. That is what keeps it cheap to compile.
+    const Path* parent = nullptr;
+    std::string_view name{};
+    std::size_t index = no_index;  // of an element, which has no name
 
-template <class List, class Object>
-void gather(const std::string& path, Object& object, List& leaves) {
-    if constexpr (Tensor<std::remove_cv_t<Object>>) {
-        if constexpr (std::tuple_size_v<typename Object::shape_type> == 2) leaves.push_back({path, &object, nullptr});
-        else leaves.push_back({path, nullptr, &object});
-    } else if constexpr (Sequence<Object>) {
-        for (std::size_t i = 0; i < object.size(); ++i) gather(joined_path(path, std::to_string(i)), object[i], leaves);
-    } else {
-        std::apply([&](const auto&... member) { (gather(joined_path(path, member.name), member.member, leaves), ...); },
-                   members_of(object));
+    void append_to(std::string& text) const {
+        if (parent) parent->append_to(text);
+        if (name.empty() && index == no_index) return;
+        if (!text.empty()) text += '.';
+        if (index == no_index) text += name;
+        else text += std::to_string(index);
     }
+    std::string text() const {
+        std::string all;
+        append_to(all);
+        return all;
+    }
+};
+
+/// What a walk calls for every parameter. The walk knows a visitor by its address, so it is made once for each kind of
+/// layer, not once for each visitor: that keeps it cheap to compile.
+template <class... Leaves>
+struct Visitor {
+    void (*call)(void* state, const Path& path, Leaves... leaves);
+    void* state = nullptr;
+};
+
+/// Gives a sequence that is empty, as in gradients that have not been used yet, the size of the layer's.
+template <class First, class Other>
+void match_size(const Path& path, const First& first, Other& other) {
+    if constexpr (requires { other.resize(first.size()); })
+        if (other.size() == 0) other.resize(first.size());
+    if (first.size() != other.size())
+        throw std::invalid_argument("parameters: '" + path.text() + "' has " + std::to_string(first.size()) +
+                                    " elements in one object and " + std::to_string(other.size()) + " in another");
 }
 
-/// Gives the sequences in `other` that are empty, as in gradients that have not been used yet, the sizes of those in
-/// `object`.
 template <class Object, class Other>
-void match_sizes(const std::string& path, const Object& object, Other& other) {
-    if constexpr (Tensor<Object>) {
-        static_assert(Tensor<Other> && std::tuple_size_v<typename Object::shape_type> ==
-                                           std::tuple_size_v<typename Other::shape_type>,
-                      "normplace: these gradients belong to another kind of layer.");
-    } else if constexpr (Sequence<Object>) {
-        if constexpr (requires { other.resize(object.size()); })
-            if (other.size() == 0) other.resize(object.size());
-        if (object.size() != other.size())
-            throw std::invalid_argument("parameters: '" + path + "' has " + std::to_string(object.size()) +
-                                        " elements in one object and " + std::to_string(other.size()) + " in another");
-        for (std::size_t i = 0; i < object.size(); ++i) match_sizes(path, object[i], other[i]);
-    } else {
-        std::apply(
-            [&](const auto&... first) {
-                std::apply(
-                    [&](const auto&... second) {
-                        (match_sizes(joined_path(path, first.name), first.member, second.member), ...);
-                    },
-                    members_of(other));
-            },
-            members_of(object));
-    }
+constexpr bool same_kind() {
+    if constexpr (Tensor<Object> != Tensor<Other> || Sequence<Object> != Sequence<Other>) return false;
+    else if constexpr (Sequence<Object>) return true;
+    else if constexpr (Tensor<Object>)
+        return std::tuple_size_v<typename Object::shape_type> == std::tuple_size_v<typename Other::shape_type>;
+    else
+        return std::tuple_size_v<decltype(members_of(std::declval<Object&>()))> ==
+               std::tuple_size_v<decltype(members_of(std::declval<Other&>()))>;
 }
 
-template <class T, class Object>
-auto leaves_of(Object& object) {
-    Leaves<T, Object> leaves;
-    gather(std::string(), object, leaves);
-    return leaves;
+template <class... Leaves, class First, class... Others>
+void walk(const Path& path, const Visitor<Leaves...>& visitor, First& first, Others&... others);
+
+template <std::size_t i, class... Leaves, class First, class... Others>
+void walk_member(const Path& path, const Visitor<Leaves...>& visitor, const First& first, const Others&... others) {
+    walk(Path{&path, std::get<i>(first).name}, visitor, std::get<i>(first).member, std::get<i>(others).member...);
+}
+template <std::size_t... i, class... Leaves, class First, class... Others>
+void walk_members(std::index_sequence<i...>, const Path& path, const Visitor<Leaves...>& visitor, const First& first,
+                  const Others&... others) {
+    (walk_member<i>(path, visitor, first, others...), ...);
+}
+
+/// Calls `visitor` for every parameter of `first`, with the tensors of the same name in `others`.
+template <class... Leaves, class First, class... Others>
+void walk(const Path& path, const Visitor<Leaves...>& visitor, First& first, Others&... others) {
+    static_assert((same_kind<First, Others>() && ...), "normplace: these gradients belong to another kind of layer.");
+    if constexpr (Tensor<First>) {
+        visitor.call(visitor.state, path, first, others...);
+    } else if constexpr (Sequence<First>) {
+        (match_size(path, first, others), ...);
+        for (std::size_t i = 0; i < first.size(); ++i) walk(Path{&path, {}, i}, visitor, first[i], others[i]...);
+    } else {
+        using List = decltype(members_of(first));
+        walk_members(std::make_index_sequence<std::tuple_size_v<List>>(), path, visitor, members_of(first),
+                     members_of(others)...);
+    }
 }
 
 template <class Value, class Other>
-void require_same_shape(const std::string& name, const Value& value, const Other& other) {
+void require_same_shape(const Path& path, const Value& value, const Other& other) {
     if (shape_of(value) != shape_of(other))
-        throw std::invalid_argument("parameters: '" + name + "' has shape " + shape_text(shape_of(value)) +
+        throw std::invalid_argument("parameters: '" + path.text() + "' has shape " + shape_text(shape_of(value)) +
                                     " in one object and " + shape_text(shape_of(other)) +
                                     " in another; zero_gradients gives gradients their shapes");
 }
 
-template <class Visit, class List, class... Lists>
-void visit_leaves(const Visit& visit, const List& first, const Lists&... others) {
-    for (std::size_t i = 0; i < first.size(); ++i)
-        if (first[i].matrix) visit(first[i].name, *first[i].matrix, *others[i].matrix...);
-        else visit(first[i].name, *first[i].vector, *others[i].vector...);
+/// Throws unless every parameter has the same shape in all objects.
+template <class Value, class... Others>
+void check_leaf(void*, const Path& path, Value value, Others... others) {
+    if (value.matrix) {
+        if (value.matrix->size()) (require_same_shape(path, *value.matrix, *others.matrix), ...);
+    } else if (value.vector->size()) (require_same_shape(path, *value.vector, *others.vector), ...);
 }
+
+template <class Value, class Gradient>
+void zero_leaf(void*, const Path&, Value value, Gradient gradient) {
+    const auto zero = [](const auto& shaped, auto& tensor) {
+        reshape(tensor, shape_of(shaped));
+        tensor.fill(0);
+    };
+    if (value.matrix) zero(*value.matrix, *gradient.matrix);
+    else zero(*value.vector, *gradient.vector);
+}
+
+/// The name that is handed to visitors, in memory that the next walk of this thread uses again.
+inline std::string& name_memory() {
+    thread_local std::string memory;
+    return memory;
+}
+
+template <class Visit, class Value, class... Others>
+struct NamedVisit {
+    Visit& visit;
+    std::string name = std::move(name_memory());  // moved, because a visitor may walk as well
+
+    static void call(void* state, const Path& path, Value value, Others... others) {
+        auto& [visit, name] = *static_cast<NamedVisit*>(state);
+        name.clear();
+        path.append_to(name);
+        if (value.matrix) {
+            if (value.matrix->size()) visit(std::as_const(name), *value.matrix, *others.matrix...);
+        } else if (value.vector->size()) visit(std::as_const(name), *value.vector, *others.vector...);
+    }
+};
 
 }  // namespace detail
 
 /// Calls `visit(name, value, others...)` for every parameter of `layer`, a Matrix or a Vector, with the tensors of the
-/// same name in `others`: its gradients, say. Absent parameters (a layer without biases) are passed over.
-/// @throws std::invalid_argument when the objects have not the same number of layers, or their tensors not the same
-/// shapes
+/// same name in `others`: its gradients, say. Absent parameters (a layer without biases) are passed over. The name, a
+/// `const std::string&`, is valid during the call.
+/// @throws std::invalid_argument before the first call, when the objects have not the same number of layers, or their
+/// tensors not the same shapes
 template <class Visit, class Layer, class... Others>
 void for_each_parameter(Visit&& visit, Layer& layer, Others&... others) {
     using T = detail::ScalarOf<Layer>;
-    (detail::match_sizes(std::string(), layer, others), ...);
-    const auto present = [&](const std::string& name, auto& value, auto&... rest) {
-        if (value.size() == 0) return;
-        (detail::require_same_shape(name, value, rest), ...);
-        visit(name, value, rest...);
-    };
-    detail::visit_leaves(present, detail::leaves_of<T>(layer), detail::leaves_of<T>(others)...);
+    using Visitor = detail::Visitor<detail::LeafOf<T, Layer>, detail::LeafOf<T, Others>...>;
+    using NamedVisit =
+        detail::NamedVisit<std::remove_reference_t<Visit>, detail::LeafOf<T, Layer>, detail::LeafOf<T, Others>...>;
+    if constexpr (sizeof...(others) > 0) detail::walk({}, Visitor{&detail::check_leaf}, layer, others...);
+    NamedVisit named{visit};
+    detail::walk({}, Visitor{&NamedVisit::call, &named}, layer, others...);
+    detail::name_memory() = std::move(named.name);
 }
 
 /// Gives every gradient the shape of its parameter and sets it to 0. `backward` adds to gradients: call this first.
+/// Allocates nothing when the shapes are right already.
 /// @throws std::invalid_argument when `gradients` are those of a layer of another size
 template <class Layer, class Gradients>
 void zero_gradients(const Layer& layer, Gradients& gradients) {
     using T = detail::ScalarOf<Layer>;
-    detail::match_sizes(std::string(), layer, gradients);
-    const auto zero = [](const std::string&, const auto& value, auto& gradient) {
-        detail::reshape(gradient, detail::shape_of(value));
-        std::fill(gradient.data(), gradient.data() + gradient.size(), T(0));
-    };
-    detail::visit_leaves(zero, detail::leaves_of<T>(layer), detail::leaves_of<T>(gradients));
+    using Visitor = detail::Visitor<detail::LeafOf<T, const Layer>, detail::LeafOf<T, Gradients>>;
+    detail::walk({}, Visitor{&detail::zero_leaf}, layer, gradients);
 }
 
 /// The number of scalars in all parameters of `layer`.

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <normplace/detail/kernels.hpp>
+#include <normplace/detail/parallel.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/nn/parameters.hpp>
 #include <normplace/nn/sublayer.hpp>
@@ -17,6 +19,20 @@
 #include <normplace/placement/print.hpp>
 
 namespace normplace {
+
+namespace detail {
+/// norm_name(slot), "norm" or "norm_in", in memory that outlives every walk over the parameters.
+template <Label slot>
+struct NormName {
+    static constexpr auto text = [] {
+        std::array<char, 5 + sizeof(Label)> all{"norm"};
+        std::size_t end = 4;
+        if (!slot.view().empty()) all[end++] = '_';
+        for (const char letter : slot.view()) all[end++] = letter;
+        return all;
+    }();
+};
+}  // namespace detail
 
 /// y = P::formula, with f the sublayer S and norm the normalization N. Parameters, caches and gradients are three
 /// separate things, so one block serves many threads.
@@ -38,6 +54,8 @@ class ResidualBlock {
                   "FeedForward<float>.");
     static constexpr auto slots = syntax::slots(P::formula);
     static constexpr std::size_t norm_count = slots.size();
+    /// LayerNorm and RMSNorm take a sum for their argument, a factor on their gradient, and work in place.
+    static constexpr bool library_norm = requires { &N::forward_sum; };
 
 public:
     using Placement = P;
@@ -55,14 +73,16 @@ public:
         template <class Self>
         static auto members(Self& self) {
             return [&]<std::size_t... i>(std::index_sequence<i...>) {
-                return std::make_tuple(named("", self.sublayer), named(norm_name(slots[i]), self.norms[i])...);
+                return std::make_tuple(named("", self.sublayer),
+                                       named(detail::NormName<slots[i]>::text.data(), self.norms[i])...);
             }
             (std::make_index_sequence<norm_count>{});
         }
     };
     struct Cache {
-        /// Of one node of the formula, f or norm: what it computed, and its argument where that is a sum. Backward uses
-        /// both as scratch: they hold the node's gradient and its argument's.
+        /// Of one node of the formula, f or norm. `value` is what it computed, where that does not go elsewhere, and on
+        /// the way back the gradient of its argument. `argument` is used only where a norm of the user's has a sum
+        /// for its argument, and where a gradient is scaled before the node takes it.
         struct Node {
             Tensor value, argument;
         };
@@ -123,13 +143,28 @@ public:
         const auto run_sublayer = [&](const Tensor& output_gradient, Tensor& input_gradient) {
             sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
         };
-        bool fresh = true;
-        adjoint(P::formula, Backward<decltype(run_sublayer)>{dx, cache, gradients, run_sublayer, fresh}, Scalar(1), dy);
-        if (fresh)
-            std::fill(dx.data(), dx.data() + dx.size(), Scalar(0));  // a formula without x: f of nothing but itself
+        Terms<syntax::count_streams(P::formula)> at_x;
+        adjoint(P::formula, Backward<decltype(run_sublayer)>{cache, gradients, run_sublayer, at_x}, Scalar(1), dy,
+                nullptr);
+        at_x.sum(dx);
     }
 
 private:
+    /// The terms of a sum, gathered so that one pass over memory adds them all.
+    template <std::size_t most>
+    struct Terms {
+        std::array<detail::Term<Scalar>, most> terms;
+        std::size_t count = 0;
+
+        void add(Scalar factor, const Tensor& tensor) { terms[count++] = {factor, tensor.data()}; }
+        void sum(Tensor& to) const {
+            detail::parallel_ranges(to.size(), static_cast<double>(to.size() * count),
+                                    [&](std::size_t begin, std::size_t end, std::size_t) {
+                                        NORMPLACE_KERNEL(combine, terms.data(), count, to.data(), begin, end - begin);
+                                    });
+        }
+    };
+
     template <class Run>
     struct Forward {
         const Tensor& x;
@@ -138,11 +173,10 @@ private:
     };
     template <class Run>
     struct Backward {
-        Tensor& dx;
         Cache& cache;
         Gradients& gradients;
         const Run& run_sublayer;
-        bool& fresh;  // nothing has been added to dx yet
+        Terms<syntax::count_streams(P::formula)>& at_x;  // the gradients that arrive at x
     };
 
     // Forward: evaluate(e) writes the value of e to `value`; value_of(e) is the value where it already lies, if it
@@ -155,16 +189,24 @@ private:
     template <Label slot, class Input, class State>
     void evaluate(const syntax::Norm<slot, Input>& e, const State& state, Tensor& value) const {
         constexpr std::size_t i = syntax::slot_index(slots, slot);
-        norms[i].forward(value_of(e.input, state, state.cache.nodes[i].argument), value, state.cache.norms[i]);
+        if constexpr (library_norm) {
+            Terms<syntax::count_terms(Input{})> terms;
+            gather(e.input, state, Scalar(1), terms);
+            norms[i].forward_sum(terms.terms.data(), terms.count, state.cache.shape, value, state.cache.norms[i]);
+        } else {  // a norm of the user's
+            norms[i].forward(value_of(e.input, state, state.cache.nodes[i].argument), value, state.cache.norms[i]);
+        }
     }
     template <class Input, class State>
     void evaluate(const syntax::Sublayer<Input>& e, const State& state, Tensor& value) const {
-        state.run_sublayer(value_of(e.input, state, state.cache.nodes[norm_count].argument), value);
+        state.run_sublayer(value_of(e.input, state, sublayer_input(state.cache)), value);
     }
     template <class E, class State>
     void evaluate(const E& e, const State& state, Tensor& value) const {  // a sum, or scaled
-        bool fresh = true;
-        add_terms(e, state, Scalar(1), value, fresh);
+        Terms<syntax::count_terms(E{})> terms;
+        gather(e, state, Scalar(1), terms);
+        detail::reshape(value, state.cache.shape);
+        terms.sum(value);
     }
 
     template <class State>
@@ -176,55 +218,69 @@ private:
         evaluate(e, state, buffer);
         return buffer;
     }
+    /// Where f's input is made: in the sublayer's own cache, when that keeps it as `x`.
+    static Tensor& sublayer_input(Cache& cache) {
+        if constexpr (requires { requires std::same_as<decltype(cache.sublayer.x), Tensor>; }) return cache.sublayer.x;
+        else return cache.nodes[norm_count].argument;
+    }
 
-    template <class Left, class Right, class State>
-    void add_terms(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, Tensor& sum,
-                   bool& fresh) const {
-        add_terms(e.left, state, factor, sum, fresh);
-        add_terms(e.right, state, factor, sum, fresh);
+    template <class Left, class Right, class State, class Sum>
+    void gather(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, Sum& terms) const {
+        gather(e.left, state, factor, terms);
+        gather(e.right, state, factor, terms);
     }
-    template <class Input, class State>
-    void add_terms(const syntax::Scaled<Input>& e, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {
-        add_terms(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), sum, fresh);
+    template <class Input, class State, class Sum>
+    void gather(const syntax::Scaled<Input>& e, const State& state, Scalar factor, Sum& terms) const {
+        gather(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), terms);
     }
-    template <class State>
-    void add_terms(syntax::Stream, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {
-        add(sum, factor, state.x, fresh);
+    template <class State, class Sum>
+    void gather(syntax::Stream, const State& state, Scalar factor, Sum& terms) const {
+        terms.add(factor, state.x);
     }
-    template <class E, class State>
-    void add_terms(const E& e, const State& state, Scalar factor, Tensor& sum, bool& fresh) const {  // a norm, or f
+    template <class E, class State, class Sum>
+    void gather(const E& e, const State& state, Scalar factor, Sum& terms) const {  // a norm, or f
         Tensor& value = state.cache.nodes[node_of(e)].value;
         evaluate(e, state, value);
-        add(sum, factor, value, fresh);
+        terms.add(factor, value);
     }
 
-    // Backward: the gradient at e is factor * gradient; it goes on to e's inputs, and at x it is added to dx.
+    // Backward: the gradient at e is factor * gradient; it goes on to e's inputs, and at x it joins the others. Where
+    // nobody else reads the gradient, `own` points to it, and e may overwrite it; else `own` is null.
 
     template <class State>
-    void adjoint(syntax::Stream, const State& state, Scalar factor, const Tensor& gradient) const {
-        add(state.dx, factor, gradient, state.fresh);
+    void adjoint(syntax::Stream, const State& state, Scalar factor, const Tensor& gradient, Tensor*) const {
+        state.at_x.add(factor, gradient);
     }
     template <class Left, class Right, class State>
-    void adjoint(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, const Tensor& gradient) const {
-        adjoint(e.left, state, factor, gradient);
-        adjoint(e.right, state, factor, gradient);
+    void adjoint(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, const Tensor& gradient,
+                 Tensor*) const {
+        adjoint(e.left, state, factor, gradient, nullptr);
+        adjoint(e.right, state, factor, gradient, nullptr);
     }
     template <class Input, class State>
-    void adjoint(const syntax::Scaled<Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
-        adjoint(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), gradient);
+    void adjoint(const syntax::Scaled<Input>& e, const State& state, Scalar factor, const Tensor& gradient,
+                 Tensor* own) const {
+        adjoint(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), gradient, own);
     }
     template <Label slot, class Input, class State>
-    void adjoint(const syntax::Norm<slot, Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
+    void adjoint(const syntax::Norm<slot, Input>& e, const State& state, Scalar factor, const Tensor& gradient,
+                 Tensor* own) const {
         constexpr std::size_t i = syntax::slot_index(slots, slot);
-        auto& [scratch, argument] = state.cache.nodes[i];
-        norms[i].backward(scaled(factor, gradient, scratch), argument, state.cache.norms[i], state.gradients.norms[i]);
-        adjoint(e.input, state, Scalar(1), argument);
+        auto& [value, argument] = state.cache.nodes[i];
+        Tensor& input = library_norm && own ? *own : value;
+        if constexpr (library_norm)
+            norms[i].backward(gradient, input, state.cache.norms[i], state.gradients.norms[i], factor);
+        else
+            norms[i].backward(scaled(factor, gradient, argument), input, state.cache.norms[i],
+                              state.gradients.norms[i]);
+        adjoint(e.input, state, Scalar(1), input, &input);
     }
     template <class Input, class State>
-    void adjoint(const syntax::Sublayer<Input>& e, const State& state, Scalar factor, const Tensor& gradient) const {
-        auto& [scratch, argument] = state.cache.nodes[norm_count];
-        state.run_sublayer(scaled(factor, gradient, scratch), argument);
-        adjoint(e.input, state, Scalar(1), argument);
+    void adjoint(const syntax::Sublayer<Input>& e, const State& state, Scalar factor, const Tensor& gradient,
+                 Tensor*) const {
+        auto& [value, argument] = state.cache.nodes[norm_count];
+        state.run_sublayer(scaled(factor, gradient, argument), value);
+        adjoint(e.input, state, Scalar(1), value, &value);
     }
 
     template <Label slot, class Input>
@@ -236,23 +292,12 @@ private:
         return norm_count;
     }
 
-    /// sum += factor * term; the first term sets it.
-    static void add(Tensor& sum, Scalar factor, const Tensor& term, bool& fresh) {
-        const std::size_t size = term.size();
-        detail::reshape(sum, detail::shape_of(term));
-        Scalar* s = sum.data();
-        const Scalar* t = term.data();
-        if (fresh)
-            for (std::size_t i = 0; i < size; ++i) s[i] = factor * t[i];
-        else
-            for (std::size_t i = 0; i < size; ++i) s[i] += factor * t[i];
-        fresh = false;
-    }
-
     static const Tensor& scaled(Scalar factor, const Tensor& tensor, Tensor& scratch) {
         if (factor == Scalar(1)) return tensor;
-        bool fresh = true;
-        add(scratch, factor, tensor, fresh);
+        Terms<1> term;
+        term.add(factor, tensor);
+        detail::reshape(scratch, detail::shape_of(tensor));
+        term.sum(scratch);
         return scratch;
     }
 

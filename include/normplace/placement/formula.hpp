@@ -131,6 +131,44 @@ constexpr std::size_t count_sublayers(const Scaled<Input>& e) {
     return count_sublayers(e.input);
 }
 
+/// The summands of an expression, where a sum inside f or norm counts as part of its summand.
+constexpr std::size_t count_terms(Stream) { return 1; }
+template <class Input>
+constexpr std::size_t count_terms(const Sublayer<Input>&) {
+    return 1;
+}
+template <Label slot, class Input>
+constexpr std::size_t count_terms(const Norm<slot, Input>&) {
+    return 1;
+}
+template <class Left, class Right>
+constexpr std::size_t count_terms(const Sum<Left, Right>& e) {
+    return count_terms(e.left) + count_terms(e.right);
+}
+template <class Input>
+constexpr std::size_t count_terms(const Scaled<Input>& e) {
+    return count_terms(e.input);
+}
+
+/// How often the stream occurs.
+constexpr std::size_t count_streams(Stream) { return 1; }
+template <class Input>
+constexpr std::size_t count_streams(const Sublayer<Input>& e) {
+    return count_streams(e.input);
+}
+template <Label slot, class Input>
+constexpr std::size_t count_streams(const Norm<slot, Input>& e) {
+    return count_streams(e.input);
+}
+template <class Left, class Right>
+constexpr std::size_t count_streams(const Sum<Left, Right>& e) {
+    return count_streams(e.left) + count_streams(e.right);
+}
+template <class Input>
+constexpr std::size_t count_streams(const Scaled<Input>& e) {
+    return count_streams(e.input);
+}
+
 /// The slots of a formula's norms, in the order in which they are read.
 template <std::size_t N>
 using Slots = std::array<Label, N>;
