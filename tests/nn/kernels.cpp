@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <normplace/detail/kernels.hpp>
+#include <normplace/placement/activation.hpp>
 
 using namespace normplace::detail;
 
@@ -132,4 +133,29 @@ TEST_CASE_TEMPLATE("sums of scaled rows, and of columns", T, float, double) {
             CHECK(static_cast<double>(sums[c]) ==
                   doctest::Approx(10.0 + 7.0 * static_cast<double>(c) + 21.0 * static_cast<double>(width)));
     }
+}
+
+TEST_CASE("GELU in float is that of double to a few units of the last place") {
+    std::vector<float> u, y, dy, du;
+    for (int i = -13000; i <= 13000; ++i) u.push_back(static_cast<float>(i) * 1e-3f);
+    u.push_back(std::numeric_limits<float>::quiet_NaN());
+    y.resize(u.size());
+    du.resize(u.size());
+    dy.assign(u.size(), 2.0f);
+    NORMPLACE_KERNEL(gelu_rows, u.data(), y.data(), u.size());
+    NORMPLACE_KERNEL(gelu_backward_rows, u.data(), dy.data(), du.data(), u.size());
+    double worst = 0.0, worst_derivative = 0.0;
+    for (std::size_t i = 0; i + 1 < u.size(); ++i) {
+        const double v = static_cast<double>(u[i]), value = normplace::gelu.value(v);
+        // exp(-u^2/2) is off by u^2/2 roundings, which matters to the far tail alone.
+        const double unit = (1.0 + 0.5 * v * v) * static_cast<double>(std::numeric_limits<float>::epsilon());
+        worst = std::max(worst, std::abs(static_cast<double>(y[i]) - value) / (unit * std::abs(value) + 1e-37));
+        worst_derivative =
+            std::max(worst_derivative, std::abs(static_cast<double>(du[i]) - 2.0 * normplace::gelu.derivative(v)) /
+                                           static_cast<double>(std::numeric_limits<float>::epsilon()));
+    }
+    CHECK(worst < 3.0);
+    CHECK(worst_derivative < 4.0);
+    CHECK(std::isnan(y.back()));
+    CHECK(std::isnan(du.back()));
 }

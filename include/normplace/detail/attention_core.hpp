@@ -63,18 +63,21 @@ public:
         gemm(Transposed::no, Transposed::yes, tile.rows, tile.columns, shape_.head_width, factor, q, shape_.stride(), k,
              shape_.stride(), T(0), scores, tile.stride);
     }
-    /// y (rows, K) += factor * weights V
-    void mix(const Tile& tile, T factor, const T* weights, const T* v, T* y) const {
+    /// y (rows, K) = factor * weights V, or += when not `fresh`
+    void mix(const Tile& tile, T factor, const T* weights, const T* v, T* y, bool fresh) const {
         gemm(Transposed::no, Transposed::no, tile.rows, shape_.head_width, tile.columns, factor, weights, tile.stride,
-             v, shape_.stride(), T(1), y, shape_.stride());
+             v, shape_.stride(), fresh ? T(0) : T(1), y, shape_.stride());
     }
-    /// y (columns, K) += factor * weights^T Q
-    void mix_back(const Tile& tile, T factor, const T* weights, const T* q, T* y) const {
+    /// y (columns, K) = factor * weights^T Q, or += when not `fresh`
+    void mix_back(const Tile& tile, T factor, const T* weights, const T* q, T* y, bool fresh) const {
         gemm(Transposed::yes, Transposed::no, tile.columns, shape_.head_width, tile.rows, factor, weights, tile.stride,
-             q, shape_.stride(), T(1), y, shape_.stride());
+             q, shape_.stride(), fresh ? T(0) : T(1), y, shape_.stride());
     }
     void clear(T* y, std::size_t rows) const {
         for (std::size_t r = 0; r < rows; ++r) std::fill_n(y + r * shape_.stride(), shape_.head_width, T(0));
+    }
+    void scale_rows(T* y, std::size_t rows, const T* factors) const {
+        NORMPLACE_KERNEL(scale_rows, y, rows, shape_.stride(), shape_.head_width, factors);
     }
     T scale() const { return T(1) / std::sqrt(static_cast<T>(shape_.head_width)); }
 
@@ -98,7 +101,7 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
         for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
             const std::size_t i_end = std::min(i + Head::tile_rows, queries), rows = i_end - i;
             T* out = head.at(y, queries, i);
-            head.clear(out, rows);
+            if (keys == 0) head.clear(out, rows);
             maximum.fill(-std::numeric_limits<T>::infinity());
             total.fill(T(0));
             for (std::size_t j = 0; j < head.key_end(i_end); j += Head::tile_columns) {
@@ -106,18 +109,16 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
                 head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
                 NORMPLACE_KERNEL(softmax_tile, tile, weights.data(), head.padding(j), maximum.data(), total.data(),
                                  rescale.data());
-                if (j > 0)
-                    for (std::size_t r = 0; r < rows; ++r)
-                        for (std::size_t c = 0; c < shape.head_width; ++c) out[r * shape.stride() + c] *= rescale[r];
-                head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out);
+                if (j > 0) head.scale_rows(out, rows, rescale.data());
+                head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out, j == 0);
             }
             for (std::size_t r = 0; r < rows; ++r) {
                 const bool blind = total[r] == T(0);
                 log_total[index * queries + i + r] =
                     blind ? std::numeric_limits<T>::infinity() : maximum[r] + std::log(total[r]);
-                const T factor = blind ? T(0) : T(1) / total[r];
-                for (std::size_t c = 0; c < shape.head_width; ++c) out[r * shape.stride() + c] *= factor;
+                rescale[r] = blind ? T(0) : T(1) / total[r];
             }
+            head.scale_rows(out, rows, rescale.data());
         }
     });
 }
@@ -132,16 +133,11 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
         const std::size_t queries = shape.queries, keys = shape.keys;
         const std::size_t tile_size = std::min(Head::tile_rows, queries) * std::min(Head::tile_columns, keys);
         Scratch<T> weights(tile_size), gradient(tile_size), projection(queries);
-        for (std::size_t i = 0; i < queries; ++i) {  // sum over keys of p dp = dy . y
-            const T *a = head.at(dy, queries, i), *b = head.at(y, queries, i);
-            T dot = 0;
-            for (std::size_t c = 0; c < shape.head_width; ++c) dot += a[c] * b[c];
-            projection.data()[i] = dot;
-        }
-        head.clear(head.at(dq, queries, 0), queries);
-        head.clear(head.at(dk, keys, 0), keys);
-        head.clear(head.at(dv, keys, 0), keys);
-        for (std::size_t j = 0; j < keys; j += Head::tile_columns)
+        NORMPLACE_KERNEL(dot_rows, head.at(dy, queries, 0), head.at(y, queries, 0), queries, shape.stride(),
+                         shape.head_width, projection.data());  // the sum over keys of p dp is dy . y
+        if (keys == 0) head.clear(head.at(dq, queries, 0), queries);
+        for (std::size_t j = 0; j < keys; j += Head::tile_columns) {
+            bool fresh = true;  // nothing has been written to these keys' gradients
             for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
                 const std::size_t i_end = std::min(i + Head::tile_rows, queries);
                 if (j >= head.key_end(i_end)) continue;
@@ -150,10 +146,20 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
                 head.scores(tile, T(1), head.at(dy, queries, i), head.at(v, keys, j), gradient.data());
                 NORMPLACE_KERNEL(softmax_backward_tile, tile, weights.data(), gradient.data(), head.padding(j),
                                  log_total + index * queries + i, projection.data() + i);
-                head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), head.at(dv, keys, j));
-                head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), head.at(dk, keys, j));
-                head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), head.at(dq, queries, i));
+                if (fresh && tile.columns < std::min(Head::tile_columns, keys - j)) {  // later tiles are wider
+                    head.clear(head.at(dk, keys, j), std::min(Head::tile_columns, keys - j));
+                    head.clear(head.at(dv, keys, j), std::min(Head::tile_columns, keys - j));
+                    fresh = false;
+                }
+                head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), head.at(dv, keys, j), fresh);
+                head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), head.at(dk, keys, j), fresh);
+                head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), head.at(dq, queries, i), j == 0);
+                fresh = false;
             }
+            if (!fresh) continue;
+            head.clear(head.at(dk, keys, j), std::min(Head::tile_columns, keys - j));
+            head.clear(head.at(dv, keys, j), std::min(Head::tile_columns, keys - j));
+        }
     });
 }
 

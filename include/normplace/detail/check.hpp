@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include <normplace/detail/xtensor.hpp>
 
@@ -24,8 +25,17 @@ inline std::string number_text(double value) {
     return text;
 }
 
-inline void require(bool condition, const char* who, const std::string& sentence) {
-    if (!condition) throw std::invalid_argument(std::string(who) + ": " + sentence);
+[[noreturn]] inline void refuse(const char* who, const std::string& sentence) {
+    throw std::invalid_argument(std::string(who) + ": " + sentence);
+}
+
+/// A sentence that has to be put together is a function, called only when it is needed: a passing check allocates
+/// nothing.
+template <class Sentence>
+void require(bool condition, const char* who, const Sentence& sentence) {
+    if (condition) return;
+    if constexpr (std::is_invocable_v<const Sentence&>) refuse(who, sentence());
+    else refuse(who, sentence);
 }
 
 inline void require_positive(const char* who, const char* what, std::size_t value) {

@@ -58,9 +58,10 @@ public:
     AttentionBase(const char* who, const Options& options) : name(who), options_(options) {
         detail::require_positive(name, "model width", options.width);
         detail::require_positive(name, "heads", options.heads);
-        detail::require(options.width % options.heads == 0, name,
-                        "model width " + std::to_string(options.width) + " is not divisible by " +
-                            std::to_string(options.heads) + " heads");
+        detail::require(options.width % options.heads == 0, name, [&] {
+            return "model width " + std::to_string(options.width) + " is not divisible by " +
+                   std::to_string(options.heads) + " heads";
+        });
         const std::size_t d = options.width;
         query = Linear<T>(d, d, options.bias);
         key = Linear<T>(d, d, options.bias);

@@ -22,7 +22,7 @@ double cross_entropy(const Activations<T>& logits, const Tokens& targets, Activa
     const std::size_t rows = detail::row_count(logits), vocabulary = shape[2];
     detail::require_shape("cross_entropy", "targets", targets, {shape[0], shape[1]});
     detail::require(rows > 0 && vocabulary > 0, "cross_entropy",
-                    "logits of shape " + detail::shape_text(shape) + " have no tokens to average over");
+                    [&] { return "logits of shape " + detail::shape_text(shape) + " have no tokens to average over"; });
     for (const int target : targets.storage()) detail::require_token("cross_entropy", "target", target, vocabulary);
     detail::reshape(dlogits, shape);
     const double tokens = static_cast<double>(rows);

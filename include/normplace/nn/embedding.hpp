@@ -110,9 +110,10 @@ private:
     void check(const Tokens& tokens) const {
         for (const int id : tokens.storage()) detail::require_token("Embedding", "token", id, vocabulary());
         if (position.weight.size())
-            detail::require(tokens.shape()[1] <= position.weight.shape()[0], "Embedding",
-                            "a sequence of " + std::to_string(tokens.shape()[1]) + " tokens is longer than the " +
-                                std::to_string(position.weight.shape()[0]) + " positions");
+            detail::require(tokens.shape()[1] <= position.weight.shape()[0], "Embedding", [&] {
+                return "a sequence of " + std::to_string(tokens.shape()[1]) + " tokens is longer than the " +
+                       std::to_string(position.weight.shape()[0]) + " positions";
+            });
     }
 };
 

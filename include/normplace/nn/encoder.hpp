@@ -160,12 +160,14 @@ public:
     template <class Observe>
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
-        detail::require(cache.layers.size() == layers.size(), "Encoder",
-                        "the cache has " + std::to_string(cache.layers.size()) + " layers, expected " +
-                            std::to_string(layers.size()) + "; backward needs the cache of a forward");
-        detail::require(gradients.layers.size() == layers.size(), "Encoder",
-                        "gradients have " + std::to_string(gradients.layers.size()) + " layers, expected " +
-                            std::to_string(layers.size()) + "; call zero_gradients first");
+        detail::require(cache.layers.size() == layers.size(), "Encoder", [&] {
+            return "the cache has " + std::to_string(cache.layers.size()) + " layers, expected " +
+                   std::to_string(layers.size()) + "; backward needs the cache of a forward";
+        });
+        detail::require(gradients.layers.size() == layers.size(), "Encoder", [&] {
+            return "gradients have " + std::to_string(gradients.layers.size()) + " layers, expected " +
+                   std::to_string(layers.size()) + "; call zero_gradients first";
+        });
         detail::require_distinct("Encoder", "dy", dy, "dx", dx);
         const Activations<T>* gradient = &dy;
         if constexpr (P::final_norm) {

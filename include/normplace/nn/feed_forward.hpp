@@ -3,6 +3,7 @@
 // The feed-forward sublayer: y = W_2 phi(W_1 x + b_1) + b_2, W_1 (F, D), W_2 (D, F).
 #pragma once
 
+#include <concepts>
 #include <tuple>
 
 #include <normplace/detail/workspace.hpp>
@@ -70,8 +71,7 @@ public:
         detail::parallel_ranges(rows, 2.0 * linear1.work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
             linear1.forward_rows(x.data(), hidden, begin, end);
             const std::size_t first = begin * f, count = (end - begin) * f;
-            if (is_relu()) NORMPLACE_KERNEL(rectify, hidden + first, activated + first, count);
-            else activation_.rows<T>().forward(hidden + first, activated + first, count);
+            activate(hidden + first, activated + first, count);
             linear2.forward_rows(activated, y.data(), begin, end);
         });
     }
@@ -82,7 +82,7 @@ public:
         detail::require_distinct("FeedForward", "dy", dy, "dx", dx);
         detail::reshape(dx, detail::shape_of(dy));
         const std::size_t rows = detail::row_count(dy), f = linear1.out();
-        const T *hidden = cache.hidden.data(), *activated = cache.activated.data();
+        const T *hidden = is_relu() ? nullptr : cache.hidden.data(), *activated = cache.activated.data();
         detail::Scratch<T> dhidden(rows * f);
         linear2.add_gradients(activated, dy.data(), rows, gradients.linear2);
         const detail::SingleThreadedBlas single_threaded_blas;
@@ -90,8 +90,7 @@ public:
             linear2.backward_rows(dy.data(), dhidden.data(), begin, end);
             const std::size_t first = begin * f, count = (end - begin) * f;
             T* d = dhidden.data() + first;
-            if (is_relu()) NORMPLACE_KERNEL(rectify_backward, activated + first, d, d, count);
-            else activation_.rows<T>().backward(hidden + first, d, d, count);
+            activate_backward(hidden ? hidden + first : nullptr, activated + first, d, count);
             linear1.backward_rows(dhidden.data(), dx.data(), begin, end);
         });
         linear1.add_gradients(cache.x.data(), dhidden.data(), rows, gradients.linear1);
@@ -99,6 +98,22 @@ public:
 
 private:
     bool is_relu() const { return activation_ == relu; }
+
+    // ReLU, and GELU in float, have loops of our own; any other activation brings its own.
+
+    void activate(const T* u, T* y, std::size_t count) const {
+        if (is_relu()) return NORMPLACE_KERNEL(rectify, u, y, count);
+        if constexpr (std::same_as<T, float>)
+            if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_rows, u, y, count);
+        activation_.rows<T>().forward(u, y, count);
+    }
+    /// du = phi'(u) du, with y = phi(u); u is null for ReLU.
+    void activate_backward(const T* u, const T* y, T* du, std::size_t count) const {
+        if (is_relu()) return NORMPLACE_KERNEL(rectify_backward, y, du, du, count);
+        if constexpr (std::same_as<T, float>)
+            if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_backward_rows, u, du, du, count);
+        activation_.rows<T>().backward(u, du, du, count);
+    }
 
     Activation activation_ = relu;
 };

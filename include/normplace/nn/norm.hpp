@@ -54,8 +54,9 @@ public:
     /// @throws std::invalid_argument when the width is 0 or epsilon is not positive
     explicit Normalization(const NormOptions& options) : epsilon_(static_cast<T>(options.epsilon)) {
         detail::require_positive(name, "width", options.width);
-        detail::require(epsilon_ > T(0) && std::isfinite(epsilon_), name,
-                        "epsilon " + detail::number_text(options.epsilon) + " is not positive and finite");
+        detail::require(epsilon_ > T(0) && std::isfinite(epsilon_), name, [&] {
+            return "epsilon " + detail::number_text(options.epsilon) + " is not positive and finite";
+        });
         gain.resize({options.width});
         gain.fill(T(1));
         if (options.bias) {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <normplace/detail/check.hpp>
+#include <normplace/detail/parallel.hpp>
 #include <normplace/detail/xtensor.hpp>
 
 namespace normplace {
@@ -180,7 +181,11 @@ template <class Value, class Gradient>
 void zero_leaf(void*, const Path&, Value value, Gradient gradient) {
     const auto zero = [](const auto& shaped, auto& tensor) {
         reshape(tensor, shape_of(shaped));
-        tensor.fill(0);
+        auto* data = tensor.data();
+        parallel_ranges(tensor.size(), static_cast<double>(tensor.size()) / 4,
+                        [&](std::size_t begin, std::size_t end, std::size_t) {
+                            std::fill(data + begin, data + end, std::decay_t<decltype(*data)>(0));
+                        });
     };
     if (value.matrix) zero(*value.matrix, *gradient.matrix);
     else zero(*value.vector, *gradient.vector);

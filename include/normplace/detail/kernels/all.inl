@@ -10,6 +10,8 @@ namespace normplace::detail::NORMPLACE_INSTRUCTION_SET {
 //
 #include <normplace/detail/kernels/rows.inl>
 //
+#include <normplace/detail/kernels/activation.inl>
+//
 #include <normplace/detail/kernels/norm.inl>
 //
 #include <normplace/detail/kernels/softmax.inl>

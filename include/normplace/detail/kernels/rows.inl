@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is done to plain rows: sums of scaled tensors, sums over rows, the rectifier.
+// What is done to plain rows: sums of scaled tensors, sums over rows, products of rows.
 
 /// y = sum over the terms of factor * data, for `count` scalars from `offset` on. y may be a term's data.
 template <class T>
@@ -35,21 +35,23 @@ void add_column_sums(const T* x, std::size_t rows, std::size_t stride, T* sum, s
         for (std::size_t i = begin; i < end; ++i) sum[i] += x[r * stride + i];
 }
 
-/// y = max(u, 0); NaN stays NaN. y may be u.
+/// y[r] *= factors[r], for rows `stride` apart.
 template <class T>
-void rectify(const T* u, T* y, std::size_t count) {
-    std::size_t i = 0;
-    for (; i + lanes<T> <= count; i += lanes<T>) {
-        const Pack<T> p = load(u + i);
-        store(y + i, p < T(0) ? Pack<T>{} : p);
+void scale_rows(T* y, std::size_t rows, std::size_t stride, std::size_t width, const T* factors) {
+    for (std::size_t r = 0; r < rows; ++r) {
+        const Term<T> term{factors[r], y + r * stride};
+        combine(&term, 1, y + r * stride, 0, width);
     }
-    for (; i < count; ++i) y[i] = u[i] < T(0) ? T(0) : u[i];
 }
 
-/// du = dy where y > 0, else 0, with y the rectifier's output. du may be dy.
+/// dots[r] = a[r] . b[r], for rows `stride` apart.
 template <class T>
-void rectify_backward(const T* y, const T* dy, T* du, std::size_t count) {
-    std::size_t i = 0;
-    for (; i + lanes<T> <= count; i += lanes<T>) store(du + i, load(y + i) > T(0) ? load(dy + i) : Pack<T>{});
-    for (; i < count; ++i) du[i] = y[i] > T(0) ? dy[i] : T(0);
+void dot_rows(const T* a, const T* b, std::size_t rows, std::size_t stride, std::size_t width, T* dots) {
+    for (std::size_t r = 0; r < rows; ++r) {
+        Pack<T> products{};
+        std::size_t i = 0;
+        for (; i + lanes<T> <= width; i += lanes<T>) products += load(a + r * stride + i) * load(b + r * stride + i);
+        dots[r] = sum<T>(products);
+        for (; i < width; ++i) dots[r] += a[r * stride + i] * b[r * stride + i];
+    }
 }

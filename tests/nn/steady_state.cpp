@@ -1,0 +1,118 @@
+// A training step that has run before allocates nothing and touches no fresh page: memory is got once and used again.
+#include <doctest/doctest.h>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+
+#include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/encoder.hpp>
+#include <normplace/placement/catalogue.hpp>
+
+using namespace normplace;
+
+namespace {
+std::atomic<long> allocations = 0;
+
+void* counted(std::size_t size, std::size_t alignment) {
+    ++allocations;
+    void* memory = alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                             : std::malloc(size ? size : 1);
+    if (!memory) throw std::bad_alloc();
+    return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, 0); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace {
+
+long page_faults() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+/// Embedding, encoder, readout, loss, and back.
+template <class P>
+struct Step {
+    static constexpr std::size_t batch = 4, sequence = 64, vocabulary = 96, width = 64;
+
+    struct Gradients {
+        typename Embedding<float>::Gradients embedding;
+        typename Encoder<P, float>::Gradients encoder;
+        typename Linear<float>::Gradients readout;
+    };
+    Embedding<float> embedding{{.vocabulary = vocabulary, .width = width, .positions = sequence}};
+    Encoder<P, float> encoder;
+    Linear<float> readout{width, vocabulary};
+    typename Encoder<P, float>::Cache cache;
+    Gradients gradients;
+    Tokens tokens, targets;
+    KeyPaddingMask mask;
+    Activations<float> x, y, logits, dy, dx;
+
+    explicit Step(Activation activation)
+        : encoder({.layers = 2,
+                   .width = width,
+                   .heads = 4,
+                   .feed_forward = 256,
+                   .causal = true,
+                   .activation = activation}) {
+        RandomEngine random(1);
+        encoder.initialize(random);
+        tokens.resize({batch, sequence});
+        targets.resize({batch, sequence});
+        mask.resize({batch, sequence});
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            tokens.data()[i] = static_cast<int>(i * 31 % vocabulary);
+            targets.data()[i] = static_cast<int>(i * 17 % vocabulary);
+            mask.data()[i] = i % 13 == 5;
+        }
+    }
+    double operator()() {
+        zero_gradients(embedding, gradients.embedding);
+        zero_gradients(encoder, gradients.encoder);
+        zero_gradients(readout, gradients.readout);
+        embedding.forward(tokens, x);
+        encoder.forward(x, y, cache, mask);
+        readout.forward(y, logits);
+        const double loss = cross_entropy(logits, targets, logits);
+        readout.backward(y, logits, dy, gradients.readout);
+        encoder.backward(dy, dx, cache, gradients.encoder);
+        embedding.backward(tokens, dx, gradients.embedding);
+        return loss;
+    }
+};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, PreLN, PostLN, PeriLN, DeepNorm) {
+    for (const Activation& activation : {relu, gelu}) {
+        Step<P> step(activation);
+        const double first = step();
+        step();
+        CHECK(allocations > 0);  // they are counted
+        long fewest_faults = 1000;  // the machine may have its own reasons for one at times
+        for (int i = 0; i < 10; ++i) {
+            const long allocations_before = allocations, faults_before = page_faults();
+            const double loss = step();
+            const long faults = page_faults() - faults_before, allocated = allocations - allocations_before;
+            fewest_faults = std::min(fewest_faults, faults);
+            CHECK(allocated == 0);
+            CHECK(loss == first);  // bit for bit, from run to run
+        }
+        CHECK(fewest_faults == 0);
+    }
+}
