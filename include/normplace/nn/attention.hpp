@@ -93,17 +93,18 @@ protected:
         detail::reshape(cache.log_total, {shape.rows(), shape.queries});
         detail::reshape(y, detail::shape_of(x));
         const detail::SingleThreadedBlas single_threaded_blas;
-        over_rows(x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+        const auto project_queries = [&](std::size_t begin, std::size_t end) {
             query.forward_rows(x.data(), cache.query.data(), begin, end);
-        });
-        over_rows(memory, 2, [&](std::size_t begin, std::size_t end, std::size_t) {
+        };
+        const auto project_memory = [&](std::size_t begin, std::size_t end) {
             key.forward_rows(memory.data(), cache.key.data(), begin, end);
             value.forward_rows(memory.data(), cache.value.data(), begin, end);
-        });
+        };
+        over_rows(x, memory, project_queries, project_memory);
         detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
                                   options_.output_projection ? cache.heads.data() : y.data(), cache.log_total.data());
         if (options_.output_projection)
-            over_rows(x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+            over_rows(x, 1, [&](std::size_t begin, std::size_t end) {
                 out.forward_rows(cache.heads.data(), y.data(), begin, end);
             });
         else detail::copy(y, cache.heads);
@@ -129,7 +130,7 @@ protected:
         const detail::SingleThreadedBlas single_threaded_blas;
         if (options_.output_projection) {
             out.add_gradients(cache.heads.data(), dy.data(), rows, gradients.out);
-            over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+            over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end) {
                 out.backward_rows(dy.data(), dheads.data(), begin, end);
             });
         }
@@ -140,13 +141,14 @@ protected:
         query.add_gradients(cache.x.data(), dquery.data(), rows, gradients.query);
         key.add_gradients(memory.data(), dkey.data(), memory_rows, gradients.key);
         value.add_gradients(memory.data(), dvalue.data(), memory_rows, gradients.value);
-        over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+        const auto query_gradient = [&](std::size_t begin, std::size_t end) {
             query.backward_rows(dquery.data(), dx.data(), begin, end);
-        });
-        over_rows(memory, 2, [&](std::size_t begin, std::size_t end, std::size_t) {
+        };
+        const auto memory_gradient = [&](std::size_t begin, std::size_t end) {
             key.backward_rows(dkey.data(), dm, begin, end, dmemory == nullptr);
             value.backward_rows(dvalue.data(), dm, begin, end, true);
-        });
+        };
+        over_rows(cache.x, memory, query_gradient, memory_gradient);
     }
 
 private:
@@ -154,10 +156,26 @@ private:
         return {x.shape()[0],      options_.heads,           x.shape()[1],
                 memory.shape()[1], width() / options_.heads, options_.causal};
     }
+    /// body(begin, end) over the rows of x, each of which is worth `products` products.
     template <class Body>
-    void over_rows(const Activations<T>& x, double products, Body&& body) const {
+    void over_rows(const Activations<T>& x, double products, const Body& body) const {
         const std::size_t rows = detail::row_count(x);
-        detail::parallel_ranges(rows, products * query.work(rows), body);
+        detail::parallel_ranges(rows, products * query.work(rows),
+                                [&](std::size_t begin, std::size_t end, std::size_t) { body(begin, end); });
+    }
+    /// One product on each row of x, then two on each row of the memory; row by row where these are the same.
+    template <class OnX, class OnMemory>
+    void over_rows(const Activations<T>& x, const Activations<T>& memory, const OnX& on_x,
+                   const OnMemory& on_memory) const {
+        if (&x != &memory) {
+            over_rows(x, 1, on_x);
+            over_rows(memory, 2, on_memory);
+        } else {
+            over_rows(x, 3, [&](std::size_t begin, std::size_t end) {
+                on_x(begin, end);
+                on_memory(begin, end);
+            });
+        }
     }
     void set_padding(const KeyPaddingMask& mask, const detail::AttentionShape& shape, Cache& cache) const {
         if (mask.size()) detail::require_shape(name, "key padding mask", mask, {shape.batch, shape.keys});

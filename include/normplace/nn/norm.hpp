@@ -89,11 +89,16 @@ public:
         });
     }
 
-    /// With h the normalized row, s its inverse deviation and g = factor * gain o dy:
-    /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += factor * (dy o h, dy). dx may be
-    /// dy.
-    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients,
-                  T factor = T(1)) const {
+    /// With h the normalized row, s its inverse deviation and g = gain o dy:
+    /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += (dy o h, dy). dx may be dy.
+    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
+        backward_sum(dy, T(1), nullptr, 0, dx, cache, gradients);
+    }
+
+    /// The same of factor * dy; and dx is what that gives plus the sum of the terms, each a (B, S, D): the other
+    /// gradients that arrive where the norm's input comes from.
+    void backward_sum(const Activations<T>& dy, T factor, const detail::Term<T>* terms, std::size_t count,
+                      Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
         detail::require_width(name, "dy", dy, width());
         detail::require_shape(name, "dy", dy, detail::shape_of(cache.normalized));
         detail::require_shape(name, "gradients.gain", gradients.gain, detail::shape_of(gain));
@@ -106,7 +111,7 @@ public:
         std::fill_n(sums.data(), 2 * d * threads, T(0));
         detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t range) {
             T* dgain = sums.data() + 2 * d * range;
-            NORMPLACE_KERNEL(norm_backward_rows<centred>, dy.data(), factor, begin, end, d, gain.data(),
+            NORMPLACE_KERNEL(norm_backward_rows<centred>, dy.data(), factor, terms, count, begin, end, d, gain.data(),
                              cache.normalized.data(), cache.inverse_deviation.data(), dx.data(), dgain,
                              bias.size() ? dgain + d : nullptr);
         });

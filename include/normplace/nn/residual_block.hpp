@@ -144,9 +144,9 @@ public:
             sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
         };
         Terms<syntax::count_streams(P::formula)> at_x;
-        adjoint(P::formula, Backward<decltype(run_sublayer)>{cache, gradients, run_sublayer, at_x}, Scalar(1), dy,
+        adjoint(P::formula, Backward<decltype(run_sublayer)>{dx, cache, gradients, run_sublayer, at_x}, Scalar(1), dy,
                 nullptr);
-        at_x.sum(dx);
+        if (at_x.terms.back().data != dx.data()) at_x.sum(dx);
     }
 
 private:
@@ -173,6 +173,7 @@ private:
     };
     template <class Run>
     struct Backward {
+        Tensor& dx;
         Cache& cache;
         Gradients& gradients;
         const Run& run_sublayer;
@@ -267,13 +268,19 @@ private:
                  Tensor* own) const {
         constexpr std::size_t i = syntax::slot_index(slots, slot);
         auto& [value, argument] = state.cache.nodes[i];
-        Tensor& input = library_norm && own ? *own : value;
-        if constexpr (library_norm)
-            norms[i].backward(gradient, input, state.cache.norms[i], state.gradients.norms[i], factor);
-        else
-            norms[i].backward(scaled(factor, gradient, argument), input, state.cache.norms[i],
+        if constexpr (library_norm) {
+            auto& at_x = state.at_x;
+            // The last gradient to arrive at x: the norm adds the others to it as it writes.
+            const bool sums = std::same_as<Input, syntax::Stream> && at_x.count + 1 == at_x.terms.size();
+            Tensor& input = sums ? state.dx : own ? *own : value;
+            norms[i].backward_sum(gradient, factor, at_x.terms.data(), sums ? at_x.count : 0, input,
+                                  state.cache.norms[i], state.gradients.norms[i]);
+            adjoint(e.input, state, Scalar(1), input, &input);
+        } else {
+            norms[i].backward(scaled(factor, gradient, argument), value, state.cache.norms[i],
                               state.gradients.norms[i]);
-        adjoint(e.input, state, Scalar(1), input, &input);
+            adjoint(e.input, state, Scalar(1), value, &value);
+        }
     }
     template <class Input, class State>
     void adjoint(const syntax::Sublayer<Input>& e, const State& state, Scalar factor, const Tensor& gradient,

@@ -69,11 +69,12 @@ void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, 
         norm_row<centred>(terms, term_count, row, width, epsilon, gain, bias, y, normalized, inverse_deviation[row]);
 }
 
-/// dx = factor * s (g - mean(g) - h mean(g o h)) with g = gain o dy, without mean(g) for RMSNorm; dgain += factor * dy o
-/// h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy`.
+/// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for RMSNorm;
+/// dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy`.
 template <bool centred, class T>
-void norm_backward_rows(const T* dy, T factor, std::size_t begin, std::size_t end, std::size_t width, const T* gain,
-                        const T* normalized, const T* inverse_deviation, T* dx, T* dgain, T* dbias) {
+void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t term_count, std::size_t begin,
+                        std::size_t end, std::size_t width, const T* gain, const T* normalized,
+                        const T* inverse_deviation, T* dx, T* dgain, T* dbias) {
     const std::size_t whole = width / lanes<T> * lanes<T>;
     const T count = static_cast<T>(width);
     for (std::size_t row = begin; row < end; ++row) {
@@ -99,8 +100,14 @@ void norm_backward_rows(const T* dy, T factor, std::size_t begin, std::size_t en
         mean /= count;
         projection /= count;
         const T s = inverse_deviation[row];
-        for (i = 0; i < whole; i += lanes<T>)
-            store(out + i, s * (load(gain + i) * (factor * load(d + i)) - mean - load(h + i) * projection));
-        for (; i < width; ++i) out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+        for (i = 0; i < whole; i += lanes<T>) {
+            Pack<T> d_in = s * (load(gain + i) * (factor * load(d + i)) - mean - load(h + i) * projection);
+            for (std::size_t t = 0; t < term_count; ++t) d_in += terms[t].factor * load(terms[t].data + row * width + i);
+            store(out + i, d_in);
+        }
+        for (; i < width; ++i) {
+            out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+            for (std::size_t t = 0; t < term_count; ++t) out[i] += terms[t].factor * terms[t].data[row * width + i];
+        }
     }
 }
