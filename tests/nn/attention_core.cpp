@@ -121,7 +121,7 @@ void check(const AttentionShape& shape, bool padded) {
 }  // namespace
 
 TEST_CASE("tiles make up the whole matrix") {
-    constexpr std::size_t rows = detail::AttentionHead<double>::tile_rows;
+    constexpr std::size_t rows = detail::AttentionHead<double>::causal_rows;
     constexpr std::size_t columns = detail::AttentionHead<double>::tile_columns;
     for (const bool causal : {false, true})
         for (const bool padded : {false, true}) {

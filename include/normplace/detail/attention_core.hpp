@@ -30,13 +30,18 @@ struct AttentionShape {
 template <class T>
 class AttentionHead {
 public:
-    static constexpr std::size_t tile_rows = 128, tile_columns = 512;
+    /// Taller tiles make better products; under a causal mask the lower ones waste less above the diagonal. (Measured
+    /// at K = 64: 97 against 102 GF/s without a mask, and 8 % of the time the other way with one, at 512 tokens.)
+    static constexpr std::size_t most_rows = 256, causal_rows = 128, tile_columns = 512;
 
     AttentionHead(const AttentionShape& shape, std::size_t index, const T* padding)
         : shape_(shape),
           sequence_(index / shape.heads),
           column_(index % shape.heads * shape.head_width),
           padding_(padding ? padding + sequence_ * shape.keys : nullptr) {}
+
+    std::size_t tile_rows() const { return std::min(shape_.queries, shape_.causal ? causal_rows : most_rows); }
+    std::size_t tile_size() const { return tile_rows() * std::min(tile_columns, shape_.keys); }
 
     /// The head's part of a (B, length, H K) tensor, from its token `first` on.
     template <class Pointer>
@@ -96,10 +101,10 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
     parallel_for(shape.rows(), threads_for(shape.work()), [&](std::size_t index, std::size_t) {
         const Head head(shape, index, padding);
         const std::size_t queries = shape.queries, keys = shape.keys;
-        Scratch<T> weights(std::min(Head::tile_rows, queries) * std::min(Head::tile_columns, keys));
-        std::array<T, Head::tile_rows> maximum, total, rescale;
-        for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
-            const std::size_t i_end = std::min(i + Head::tile_rows, queries), rows = i_end - i;
+        Scratch<T> weights(head.tile_size());
+        std::array<T, Head::most_rows> maximum, total, rescale;
+        for (std::size_t i = 0; i < queries; i += head.tile_rows()) {
+            const std::size_t i_end = std::min(i + head.tile_rows(), queries), rows = i_end - i;
             T* out = head.at(y, queries, i);
             if (keys == 0) head.clear(out, rows);
             maximum.fill(-std::numeric_limits<T>::infinity());
@@ -131,15 +136,14 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
     parallel_for(shape.rows(), threads_for(2.5 * shape.work()), [&](std::size_t index, std::size_t) {
         const Head head(shape, index, padding);
         const std::size_t queries = shape.queries, keys = shape.keys;
-        const std::size_t tile_size = std::min(Head::tile_rows, queries) * std::min(Head::tile_columns, keys);
-        Scratch<T> weights(tile_size), gradient(tile_size), projection(queries);
+        Scratch<T> weights(head.tile_size()), gradient(head.tile_size()), projection(queries);
         NORMPLACE_KERNEL(dot_rows, head.at(dy, queries, 0), head.at(y, queries, 0), queries, shape.stride(),
                          shape.head_width, projection.data());  // the sum over keys of p dp is dy . y
         if (keys == 0) head.clear(head.at(dq, queries, 0), queries);
         for (std::size_t j = 0; j < keys; j += Head::tile_columns) {
             bool fresh = true;  // nothing has been written to these keys' gradients
-            for (std::size_t i = 0; i < queries; i += Head::tile_rows) {
-                const std::size_t i_end = std::min(i + Head::tile_rows, queries);
+            for (std::size_t i = 0; i < queries; i += head.tile_rows()) {
+                const std::size_t i_end = std::min(i + head.tile_rows(), queries);
                 if (j >= head.key_end(i_end)) continue;
                 const Tile tile = head.tile(i, i_end, j, std::min(j + Head::tile_columns, head.key_end(i_end)));
                 head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
