@@ -122,3 +122,21 @@ TEST_CASE("the relative variance of a squared unit: 5 for ReLU") {
     // E phi^4 = 3/2 q^2 and E phi^2 = q/2, by the generic sum; the kink costs about step^2.
     CHECK(ActivationKernel(activation<UserReLU>()).square_variance(0.3) == doctest::Approx(5.0).epsilon(1e-2));
 }
+
+TEST_CASE("the relative variance of a squared unit, between its limits") {
+    ActivationKernel kernel(gelu);
+    for (const double q : {0.013, 0.4, 1.0, 2.7, 11.0}) {
+        CAPTURE(q);
+        double square = 0.0, fourth = 0.0;
+        for (double z = -9.0; z <= 9.0; z += 0.05) {
+            const double weight = std::exp(-0.5 * z * z), value = GELU::value(std::sqrt(q) * z);
+            square += weight * value * value;
+            fourth += weight * std::pow(value, 4);
+        }
+        const double exact = fourth * std::sqrt(2.0 * 3.14159265358979) / 0.05 / (square * square) - 1.0;
+        CHECK(kernel.square_variance(q) == doctest::Approx(exact).epsilon(1e-4));
+    }
+    CHECK(kernel.square_variance(1e-30) == doctest::Approx(2.0).epsilon(1e-4));  // u/2: that of a Gaussian's square
+    CHECK(kernel.square_variance(1e30) == doctest::Approx(5.0).epsilon(1e-4));   // ReLU
+    CHECK(kernel.square_variance(0.0) == 0.0);
+}

@@ -104,8 +104,8 @@ TEST_CASE("the kernel engine gives the scalars' answer for exchangeable tokens")
     model.sequence = 8;
     model.batch = 2;
     detail::PredictionInput input{TokenLayout::by_position(model.batch, model.sequence), {}, {}, nullptr};
-    input.stream.assign(input.layout.entries(), 0.0);
-    input.same_target.assign(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
+    input.stream = TokenKernel(input.layout.entries());
+    input.same_target = TokenKernel(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
     for (std::size_t i = 0; i < input.layout.classes(); ++i)
         input.stream[input.layout.diagonal(i)] = input.same_target[input.layout.diagonal(i)] = 1.0;
     detail::Estimator<PreLN> estimator(model);
@@ -169,6 +169,30 @@ TEST_CASE("Lemma 2's growth within its bounds depends on the number of tokens") 
     CHECK(growth(1) == doctest::Approx(10.0).epsilon(1e-4));
     CHECK(growth(16) < growth(4));
     CHECK(growth(4) < growth(1));
+}
+
+TEST_CASE("twenty thousand layers follow the laws of fewer") {
+    ReferenceModel model;
+    model.layers = 5000;
+    const GradientReport fewer = predict<PreLN>(model);
+    model.layers = 20000;
+    const GradientReport more = predict<PreLN>(model), post = predict<PostLN>(model);
+    // A layer does not know how many follow.
+    CHECK(more.layers[4999].feed_forward.stream.second_moment.value ==
+          doctest::Approx(fewer.layers[4999].feed_forward.stream.second_moment.value).epsilon(1e-12));
+    // The stream grows as L and the last gradient falls as its root, but for terms of order ln L / L.
+    CHECK(more.layers.back().feed_forward.stream.second_moment.value ==
+          doctest::Approx(4.0 * fewer.layers.back().feed_forward.stream.second_moment.value).epsilon(1e-2));
+    CHECK(more.layers.back().w2.norm == doctest::Approx(0.5 * fewer.layers.back().w2.norm).epsilon(1e-2));
+    CHECK(more.warnings.empty());
+    // Post-LN stays flat. Its tokens are equal long before the end, which leaves nothing to W_q and W_k, and not NaN.
+    for (const LayerReport& layer : post.layers)
+        if (!(std::fabs(layer.w2.norm / post.layers.back().w2.norm - 1.0) < 0.15 && layer.wk.norm < 1.0)) {
+            FAIL_CHECK("layer " << &layer - post.layers.data() + 1 << ": W_2 " << layer.w2.norm << ", W_k "
+                                << layer.wk.norm);
+            break;
+        }
+    CHECK(post.layers.back().wq.norm < 1e-6);
 }
 
 TEST_CASE("an activation of the user's own that computes GELU is predicted as GELU") {

@@ -57,6 +57,10 @@ TEST_CASE("small and large limits") {
     CHECK(uniform.concentration == doctest::Approx(0.1));
     CHECK(uniform.response == doctest::Approx(0.09));
     CHECK(uniform.overlap(0.5) == doctest::Approx(0.1));
+    // Small v: n m2 = 1 + v (n - 1)/n + O(v^2).
+    CHECK(10.0 * detail::integrate_softmax_moments(10.0, 1e-4).concentration - 1.0 ==
+          doctest::Approx(0.9e-4).epsilon(1e-3));
+    CHECK(detail::integrate_softmax_moments(10.0, 1e-12).concentration == doctest::Approx(0.1));
     // Many keys: n E sum p^2 = exp(v) [1 + O(e^{2v} / n)].
     CHECK(1e6 * detail::integrate_softmax_moments(1e6, 1.0).concentration ==
           doctest::Approx(std::exp(1.0)).epsilon(1e-4));

@@ -106,7 +106,7 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
                           SoftmaxTable& table, AttentionState& state) {
     const UniformAverage average(layout.sequence(), scales.causal);
     state.mean = input;
-    state.mean2.resize(input.size());
+    state.mean2 = TokenKernel(input.size());
     for (std::size_t e = 0; e < input.size(); ++e) state.mean2[e] = input[e] * input[e];
     for (const TokenLayout::Block& block : layout.blocks()) {
         average.both(&state.mean[block.first]);
@@ -132,7 +132,7 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
         state.softmax[token] = table.at(n, v);
         state.score_variance = std::fmax(state.score_variance, v);
     }
-    state.heads.resize(input.size());
+    state.heads = TokenKernel(input.size());
     const PairRatios ratios(layout, input, state.softmax);
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);

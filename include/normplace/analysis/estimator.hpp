@@ -67,8 +67,7 @@ public:
         const auto forward_again = [&](auto& block) {
             streams.pop_back();
             fluctuations.pop_back();
-            Fluctuation fluctuation = fluctuations.back();
-            block.forward(streams.back(), fluctuation);
+            block.prepare(streams.back(), fluctuations.back());
         };
         add_stream(report_.input, layout, streams.back());
         for (std::size_t l = 1; l <= model_.layers; ++l) {
@@ -251,6 +250,8 @@ private:
         moment.value = std::isnan(moment.value) ? value : moment.value + value;
     }
     void add_square(GradientNorm& gradient, double square) const {
+        // Where tokens are all but equal, rounding can leave less than 0 of W_k's.
+        if (square < 0.0) square = 0.0;
         gradient.norm = inputs_ == 1.0 ? square : gradient.norm + square;
     }
     template <class Norms>

@@ -30,8 +30,8 @@ inline PredictionInput random_tokens(const ReferenceModel& model) {
                           {},
                           {},
                           nullptr};
-    input.stream.assign(input.layout.entries(), 0.0);
-    input.same_target.assign(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
+    input.stream = TokenKernel(input.layout.entries());
+    input.same_target = TokenKernel(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
     for (std::size_t i = 0; i < input.layout.classes(); ++i)
         input.stream[input.layout.diagonal(i)] = input.same_target[input.layout.diagonal(i)] = 1.0;
     return input;
@@ -56,8 +56,8 @@ inline void check_batch(const ReferenceModel& model, const TokenBatch& batch) {
 
 inline PredictionInput given_tokens(const TokenBatch& batch) {
     PredictionInput input{TokenLayout::by_token(batch.batch, batch.sequence), {}, {}, &batch};
-    input.stream.resize(input.layout.entries());
-    input.same_target.resize(input.layout.entries());
+    input.stream = TokenKernel(input.layout.entries());
+    input.same_target = TokenKernel(input.layout.entries());
     input.layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         const bool same_position = i % batch.sequence == j % batch.sequence;
         input.stream[e] = embedding_variance * ((batch.tokens[i] == batch.tokens[j]) + same_position);

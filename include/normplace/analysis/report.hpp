@@ -74,10 +74,10 @@ GradientReport empty_report(const ReferenceModel& model) {
     report.placement = P::name;
     report.formula = syntax::to_string(P::formula);
     report.model = model;
-    report.layers.resize(model.layers);
-    for (LayerReport& layer : report.layers)
-        for (SublayerReport* sublayer : {&layer.attention, &layer.feed_forward})
-            for (const Label& slot : syntax::slots(P::formula)) sublayer->norms.push_back({norm_name(slot), {}, {}});
+    LayerReport layer;
+    for (SublayerReport* sublayer : {&layer.attention, &layer.feed_forward})
+        for (const Label& slot : syntax::slots(P::formula)) sublayer->norms.push_back({norm_name(slot), {}, {}});
+    report.layers.assign(model.layers, layer);
     report.final_norm.name = "final_norm";
     return report;
 }

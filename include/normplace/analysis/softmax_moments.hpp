@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <vector>
 
+#include <normplace/analysis/interpolation.hpp>
+
 namespace normplace {
 
 /// p = softmax of n independent N(0, v); p' another one, whose scores correlate with p's by r, key by key.
@@ -66,40 +68,51 @@ namespace detail {
 /// Above this the weights of fewer than e^20 keys have long settled on one of them; tables end here.
 inline constexpr double largest_variance = 40.0;
 
-/// The integrals themselves; n >= 1 need not be whole. Relative error about 1e-6.
+/// The integrals themselves; n >= 1 need not be whole. Relative error about 1e-6. The work grows as 1/sqrt(v) below v
+/// = 1.
 inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
-    if (!(v > 0.0) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
+    if (!(v > 1e-8) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
     // Both integrals are trapezoid sums of functions analytic in a strip of half-width pi/2 (in ln t and in ln X), so
-    // the error falls as exp(-pi^2 / step).
+    // the error falls as exp(-pi^2 / step). ln t, ln X and their sum ln y, y = t X, share one grid, so that there is
+    // one exp(-y) for each y and not for each pair: a prediction asks for a hundred of these integrals and more.
     constexpr double step = 0.4;
     const double sigma = std::sqrt(v);
-    const double z_step = std::fmin(0.5, step / sigma);
+    const double per_step = std::ceil(step / (0.5 * sigma)), grid = step / per_step, z_step = grid / sigma;
     const double z_low = -7.5, z_high = 7.5 + 4.0 * sigma;
-    const std::size_t z_count = static_cast<std::size_t>((z_high - z_low) / z_step) + 1;
-    std::vector<double> x(z_count), weight(z_count);
-    for (std::size_t i = 0; i < z_count; ++i) {
-        const double z = z_low + z_step * static_cast<double>(i);
-        x[i] = std::exp(sigma * z);
-        weight[i] = std::exp(-0.5 * z * z) * z_step * 0.39894228040143267794;
+    const int z_count = static_cast<int>((z_high - z_low) / z_step) + 1;
+    std::vector<double> weight, below{0.0};  // below[i]: the sum of the first i weights
+    for (int i = 0; i < z_count; ++i) {
+        const double z = z_low + z_step * i;
+        weight.push_back(std::exp(-0.5 * z * z) * z_step * 0.39894228040143267794);
+        below.push_back(below.back() + weight.back());
     }
     const double centre = -std::log(n) - 0.5 * v, low = centre - 14.0 - v, high = std::fmax(5.0, 8.0 * sigma) + 2.0;
+    const double ln_y = low + sigma * z_low;
+    // exp(-y) y^k, k = 0, 2, 3, 4, at y = exp(ln_y + grid i), from i = y_first on. exp(-y) is 1 before, and 0 from
+    // y_end on.
+    std::vector<double> terms;
+    const int y_first = static_cast<int>(std::fmax((-39.0 - ln_y) / grid, 0.0));
+    const int y_end = static_cast<int>((std::log(700.0) - ln_y) / grid) + 1;
+    int y_known = y_first;
+    const auto within = [&](int i) { return i < 0 ? 0 : i < z_count ? i : z_count; };
     double m2 = 0.0, m3 = 0.0, m22 = 0.0;
-    for (double u = low; u < high; u += step) {
-        const double t = std::exp(u);
-        double g0 = 0.0, g2 = 0.0, g3 = 0.0, g4 = 0.0;
-        for (std::size_t i = 0; i < z_count; ++i) {
-            const double tx = t * x[i];
-            if (tx > 700.0) break;
-            const double e = weight[i] * std::exp(-tx), e2 = e * tx * tx;
-            g0 += e;
-            g2 += e2;
-            g3 += e2 * tx;
-            g4 += e2 * tx * tx;
+    // Before u = -ln n - v - 20 all integrands are below t^2 E X^2, less than 1e-16 of what they sum to.
+    int k = static_cast<int>(std::fmax((centre - 0.5 * v - 20.0 - low) / step, 0.0));
+    for (; low + step * k < high; ++k) {
+        const int shift = k * static_cast<int>(per_step), begin = within(y_first - shift), end = within(y_end - shift);
+        for (; y_known < end + shift; ++y_known) {
+            const double y = std::exp(ln_y + grid * y_known), e = std::exp(-y);
+            for (const double term : {e, e * y * y, e * y * y * y, e * y * y * y * y}) terms.push_back(term);
         }
+        const double *const w = weight.data(), *const term = terms.data();
+        double g[] = {below.data()[begin], 0.0, 0.0, 0.0};
+        for (int i = begin; i < end; ++i)
+            for (int j = 0; j < 4; ++j) g[j] += w[i] * term[4 * (i + shift - y_first) + j];
+        const auto [g0, g2, g3, g4] = g;
         if (!(g0 > 0.0)) break;
         // g_k above holds t^k g_k; dt = t du.
         const double others = std::exp((n - 2.0) * std::log(g0));
-        if (u > centre && g4 * others < 1e-16 * m2) break;
+        if (low + step * k > centre && g4 * others < 1e-16 * m2) break;
         m2 += g2 * g0 * others;
         m3 += g3 * g0 * others / 2.0;
         m22 += (g4 * g0 + (n - 1.0) * g2 * g2) * others / 6.0;
@@ -142,23 +155,24 @@ inline double expected_log_sum_exp(double n, double v) {
     return shift + sum * step;
 }
 
-/// Softmax moments by interpolation in a table over ln n and ln(1 + v) that is filled where it is asked: a prediction
-/// asks for thousands of neighbouring values. Not shared between threads. Relative error below
-/// 1e-4; beyond variance 40 it follows the limit of large v.
+/// Softmax moments by interpolation in a table over ln n and ln(1 + v) that is filled where it is asked. Not shared
+/// between threads. Relative error below 1e-4; beyond variance 40 it follows the limit of large v.
 class SoftmaxTable {
 public:
     SoftmaxMoments at(double n, double v) {
         if (!(n > 1.0) || !(v > 0.0)) return detail::integrate_softmax_moments(n, 0.0);
         const double tabled = std::fmin(v, detail::largest_variance);
-        const Place row = place(std::log(n) / count_step), column = place(std::log1p(tabled) / variance_step);
+        const detail::CubicPlace row = detail::cubic_place(std::log(n) / count_step);
+        const detail::CubicPlace column = detail::cubic_place(std::log1p(tabled) / variance_step);
         double concentration = 0.0, response = 0.0;
-        for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t i = 0; i < 4; ++i) {
+            const SoftmaxMoments* const nodes = this->nodes(row.first + i, column.first);
             for (std::size_t j = 0; j < 4; ++j) {
-                const SoftmaxMoments& node = this->node(row.first + i, column.first + j);
                 const double weight = row.weight[i] * column.weight[j];
-                concentration += weight * node.concentration;
-                response += weight * node.response;
+                concentration += weight * nodes[j].concentration;
+                response += weight * nodes[j].response;
             }
+        }
         // Two keys compete only when their scores are within about 1 of each other, the more seldom the larger sqrt(v).
         const double beyond = std::sqrt(tabled / v);
         return {n, v, 1.0 - (1.0 - concentration / n) * beyond, response / n * beyond};
@@ -167,39 +181,23 @@ public:
 private:
     static constexpr double count_step = 0.34657359027997264;  // ln(2)/2
     static constexpr double variance_step = 0.1;
+    static constexpr std::size_t columns = 40;  // ln(1 + 40) / 0.1 is 37.1, between columns 36 and 39
 
-    struct Place {  // four neighbouring nodes and their Lagrange weights
-        std::size_t first;
-        double weight[4];
-    };
-    static Place place(double position) {
-        const double start = std::fmax(std::floor(position) - 1.0, 0.0);
-        Place result{static_cast<std::size_t>(start), {}};
-        for (int i = 0; i < 4; ++i) {
-            double weight = 1.0;
-            for (int j = 0; j < 4; ++j)
-                if (j != i) weight *= (position - start - j) / (i - j);
-            result.weight[i] = weight;
-        }
-        return result;
-    }
-
-    // A node keeps n m2 and n times the response, which vary little with n.
-    const SoftmaxMoments& node(std::size_t row, std::size_t column) {
-        if (row >= nodes_.size()) nodes_.resize(row + 1);
-        auto& columns = nodes_[row];
-        if (column >= columns.size()) columns.resize(column + 1, SoftmaxMoments{0.0, 0.0, 0.0, 0.0});
-        SoftmaxMoments& node = columns[column];
-        if (node.count == 0.0) {
+    // Four nodes of a row. A node keeps n m2 and n times the response, which vary little with n.
+    const SoftmaxMoments* nodes(std::size_t row, std::size_t first) {
+        if ((row + 1) * columns > nodes_.size()) nodes_.resize((row + 1) * columns, {0.0, 0.0, 0.0, 0.0});
+        SoftmaxMoments* const four = &nodes_[row * columns + first];
+        for (std::size_t i = 0; i < 4; ++i) {
+            if (four[i].count != 0.0) continue;
             const double n = std::exp(count_step * static_cast<double>(row));
-            node = detail::integrate_softmax_moments(n, std::expm1(variance_step * static_cast<double>(column)));
-            node.concentration *= n;
-            node.response *= n;
+            four[i] = detail::integrate_softmax_moments(n, std::expm1(variance_step * static_cast<double>(first + i)));
+            four[i].concentration *= n;
+            four[i].response *= n;
         }
-        return node;
+        return four;
     }
 
-    std::vector<std::vector<SoftmaxMoments>> nodes_;
+    std::vector<SoftmaxMoments> nodes_;  // those with count 0 are not computed yet
 };
 
 }  // namespace normplace

@@ -113,8 +113,8 @@ public:
 
     TokenKernel forward(const TokenKernel& input, const Fluctuation&) {
         input_ = input;
-        activated_.resize(input.size());
-        derivative_.resize(input.size());
+        activated_ = TokenKernel(input.size());
+        derivative_ = TokenKernel(input.size());
         const double s = scales_.linear1;
         layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
             const KernelPair pair =
