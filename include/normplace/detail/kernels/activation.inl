@@ -8,6 +8,7 @@
 template <class T>
 void rectify(const T* u, T* y, std::size_t count) {
     std::size_t i = 0;
+    for (const std::size_t head = std::min(count, head_of(y)); i < head; ++i) y[i] = u[i] < T(0) ? T(0) : u[i];
     for (; i + lanes<T> <= count; i += lanes<T>) {
         const Pack<T> p = load(u + i);
         store(y + i, p < T(0) ? Pack<T>{} : p);
@@ -19,6 +20,7 @@ void rectify(const T* u, T* y, std::size_t count) {
 template <class T>
 void rectify_backward(const T* y, const T* dy, T* du, std::size_t count) {
     std::size_t i = 0;
+    for (const std::size_t head = std::min(count, head_of(du)); i < head; ++i) du[i] = y[i] > T(0) ? dy[i] : T(0);
     for (; i + lanes<T> <= count; i += lanes<T>) store(du + i, load(y + i) > T(0) ? load(dy + i) : Pack<T>{});
     for (; i < count; ++i) du[i] = y[i] > T(0) ? dy[i] : T(0);
 }

@@ -50,16 +50,25 @@ void norm_row(const Term<T>* terms, std::size_t term_count, std::size_t row, std
     }
     const T s = T(1) / std::sqrt(squares / count + epsilon);
     inverse_deviation = s;
-    for (i = 0; i < whole; i += lanes<T>) {
+    if (width < lanes<T>) {
+        for (i = 0; i < width; ++i) {
+            h[i] = ((v[i] - shift) - mean) * s;
+            y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
+        }
+        return;
+    }
+    // Aligned stores; the row's two ends, which these may miss, are computed before anything is overwritten.
+    const std::size_t last = width - lanes<T>;
+    const Pack<T> first_h = ((load(v) - shift) - mean) * s, last_h = ((load(v + last) - shift) - mean) * s;
+    for (i = head_of(y); i <= last; i += lanes<T>) {
         const Pack<T> a = ((load(v + i) - shift) - mean) * s;
         store(h + i, a);
-        const Pack<T> scaled = load(gain + i) * a;
-        store(y + i, bias ? scaled + load(bias + i) : scaled);
+        store(y + i, bias ? load(gain + i) * a + load(bias + i) : load(gain + i) * a);
     }
-    for (; i < width; ++i) {
-        h[i] = ((v[i] - shift) - mean) * s;
-        y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
-    }
+    store(h, first_h);
+    store(h + last, last_h);
+    store(y, bias ? load(gain) * first_h + load(bias) : load(gain) * first_h);
+    store(y + last, bias ? load(gain + last) * last_h + load(bias + last) : load(gain + last) * last_h);
 }
 
 template <bool centred, class T>
@@ -100,14 +109,23 @@ void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t
         mean /= count;
         projection /= count;
         const T s = inverse_deviation[row];
-        for (i = 0; i < whole; i += lanes<T>) {
-            Pack<T> d_in = s * (load(gain + i) * (factor * load(d + i)) - mean - load(h + i) * projection);
-            for (std::size_t t = 0; t < term_count; ++t) d_in += terms[t].factor * load(terms[t].data + row * width + i);
-            store(out + i, d_in);
+        const auto d_in = [&](std::size_t at) {
+            Pack<T> sum = s * (load(gain + at) * (factor * load(d + at)) - mean - load(h + at) * projection);
+            for (std::size_t t = 0; t < term_count; ++t)
+                sum += terms[t].factor * load(terms[t].data + row * width + at);
+            return sum;
+        };
+        if (width < lanes<T>) {
+            for (i = 0; i < width; ++i) {
+                out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+                for (std::size_t t = 0; t < term_count; ++t) out[i] += terms[t].factor * terms[t].data[row * width + i];
+            }
+            continue;
         }
-        for (; i < width; ++i) {
-            out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
-            for (std::size_t t = 0; t < term_count; ++t) out[i] += terms[t].factor * terms[t].data[row * width + i];
-        }
+        const std::size_t last = width - lanes<T>;
+        const Pack<T> first_d = d_in(0), last_d = d_in(last);
+        for (i = head_of(out); i <= last; i += lanes<T>) store(out + i, d_in(i));
+        store(out, first_d);
+        store(out + last, last_d);
     }
 }

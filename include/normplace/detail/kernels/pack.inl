@@ -42,6 +42,13 @@ NORMPLACE_INLINE void store_end(T* to, const Pack<T>& pack, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) to[i] = pack[i];
 }
 
+/// The number of scalars before the first that begins a pack's own place in memory. The containers that users hand us
+/// are aligned to 16 bytes, and a store across two cache lines costs as much as two or three.
+template <class T>
+NORMPLACE_INLINE std::size_t head_of(const T* row) {
+    return (-reinterpret_cast<std::uintptr_t>(row) & (NORMPLACE_VECTOR_BYTES - 1)) / sizeof(T);
+}
+
 template <class T>
 NORMPLACE_INLINE Pack<T> larger(const Pack<T>& a, const Pack<T>& b) {
     return a > b ? a : b;

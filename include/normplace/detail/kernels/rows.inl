@@ -5,18 +5,20 @@
 /// y = sum over the terms of factor * data, for `count` scalars from `offset` on. y may be a term's data.
 template <class T>
 void combine(const Term<T>* terms, std::size_t term_count, T* y, std::size_t offset, std::size_t count) {
+    const std::size_t end = offset + count, head = std::min(end, offset + head_of(y + offset));
     std::size_t i = offset;
-    const std::size_t end = offset + count;
+    const auto one = [&](std::size_t at) {
+        T sum = terms[0].factor * terms[0].data[at];
+        for (std::size_t t = 1; t < term_count; ++t) sum += terms[t].factor * terms[t].data[at];
+        y[at] = sum;
+    };
+    for (; i < head; ++i) one(i);
     for (; i + lanes<T> <= end; i += lanes<T>) {
         Pack<T> sum = terms[0].factor * load(terms[0].data + i);
         for (std::size_t t = 1; t < term_count; ++t) sum += terms[t].factor * load(terms[t].data + i);
         store(y + i, sum);
     }
-    for (; i < end; ++i) {
-        T sum = terms[0].factor * terms[0].data[i];
-        for (std::size_t t = 1; t < term_count; ++t) sum += terms[t].factor * terms[t].data[i];
-        y[i] = sum;
-    }
+    for (; i < end; ++i) one(i);
 }
 
 /// sum[c] += x[r][c] over the rows, for the columns [begin, end). Four rows at a time, so that the sums are read and
@@ -35,13 +37,18 @@ void add_column_sums(const T* x, std::size_t rows, std::size_t stride, T* sum, s
         for (std::size_t i = begin; i < end; ++i) sum[i] += x[r * stride + i];
 }
 
+/// y *= factor
+template <class T>
+NORMPLACE_INLINE void scale(T* y, std::size_t count, T factor) {
+    std::size_t i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) store(y + i, load(y + i) * factor);
+    for (; i < count; ++i) y[i] *= factor;
+}
+
 /// y[r] *= factors[r], for rows `stride` apart.
 template <class T>
 void scale_rows(T* y, std::size_t rows, std::size_t stride, std::size_t width, const T* factors) {
-    for (std::size_t r = 0; r < rows; ++r) {
-        const Term<T> term{factors[r], y + r * stride};
-        combine(&term, 1, y + r * stride, 0, width);
-    }
+    for (std::size_t r = 0; r < rows; ++r) scale(y + r * stride, width, factors[r]);
 }
 
 /// dots[r] = a[r] . b[r], for rows `stride` apart.

@@ -112,8 +112,7 @@ void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
     for (std::size_t r = 0; r < rows; ++r) {
         T* to = y + r * columns;
         const T* from = x + r * columns;
-        const T factor = T(1) / exp_row(from, largest_of(from, columns), to, columns);
-        const Term<T> term{factor, to};
-        combine(&term, 1, to, 0, columns);
+        const T total = exp_row(from, largest_of(from, columns), to, columns);
+        scale(to, columns, T(1) / total);
     }
 }
