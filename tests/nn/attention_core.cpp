@@ -43,13 +43,15 @@ struct Problem {
     }
 
     Attended tiled() const {
-        Attended a{std::vector<double>(q.size(), NAN), std::vector<double>(q.size(), NAN),
-                   std::vector<double>(k.size(), NAN), std::vector<double>(v.size(), NAN)};
+        Attended a{std::vector<double>(q.size(), NAN), {}, {}, {}};
         std::vector<double> log_total(shape.rows() * shape.queries);
         const double* mask = padding.empty() ? nullptr : padding.data();
         detail::attention_forward(shape, q.data(), k.data(), v.data(), mask, a.y.data(), log_total.data());
-        detail::attention_backward(shape, q.data(), k.data(), v.data(), mask, a.y.data(), log_total.data(), dy.data(),
-                                   a.dq.data(), a.dk.data(), a.dv.data());
+        a.dq = q;  // in place
+        a.dk = k;
+        a.dv = v;
+        detail::attention_backward(shape, a.dq.data(), a.dk.data(), a.dv.data(), mask, a.y.data(), log_total.data(),
+                                   dy.data(), a.dq.data(), a.dk.data(), a.dv.data());
         return a;
     }
 

@@ -64,3 +64,16 @@ TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(layer.backward(random_activations(1, 3, 4, 1), dx, cache, gradients),
                       "FeedForward: dy has shape (1, 3, 4), expected (1, 2, 4)");
 }
+
+TEST_CASE("a cache is used up by backward") {
+    const FeedForward<float> layer({.width = 4, .feed_forward = 8});
+    FeedForward<float>::Cache cache;
+    FeedForward<float>::Gradients gradients;
+    zero_gradients(layer, gradients);
+    Activations<float> x = Activations<float>::from_shape({1, 2, 4}), y, dx;
+    x.fill(1.0f);
+    layer.forward(x, y, cache);
+    layer.backward(y, dx, cache, gradients);
+    CHECK_THROWS_WITH(layer.backward(y, dx, cache, gradients),
+                      "FeedForward: backward needs a cache that a forward has filled and no backward has used up");
+}

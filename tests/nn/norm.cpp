@@ -147,3 +147,67 @@ TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(norm.backward(random_activations(2, 2, 4, 1), dx, cache, gradients),
                       "LayerNorm: dy has shape (2, 2, 4), expected (2, 3, 4)");
 }
+
+// Rows of every length from 1 to beyond two packs of the widest instruction set, at any place in memory, in place, and
+// with the other terms of a sum, against the formula.
+TEST_CASE_TEMPLATE("rows of every width and alignment", N, LayerNorm<double>, RMSNorm<double>) {
+    constexpr bool centred = std::same_as<N, LayerNorm<double>>;
+    constexpr double epsilon = 1e-5, tolerance = 1e-12;
+    constexpr std::size_t rows = 3;
+    for (std::size_t width = 1; width <= 70; ++width)
+        for (const std::size_t offset : {0, 1, 3}) {
+            const auto at = [&](std::size_t i, double phase) { return 2.0 + std::sin(static_cast<double>(i) * phase); };
+            const std::size_t size = rows * width;
+            std::vector<double> x(offset + size), z(offset + size), gain(width), bias(width), dy(size), h(size),
+                s(rows);
+            for (std::size_t i = 0; i < size; ++i) {
+                x[offset + i] = at(i, 1.3);
+                z[offset + i] = at(i, 0.7);
+                dy[i] = at(i, 2.1);
+            }
+            for (std::size_t i = 0; i < width; ++i) {
+                gain[i] = at(i, 0.4);
+                bias[i] = at(i, 0.9);
+            }
+            // y = norm(2 x - z), written over z; then dx = 3 dy's gradient + 0.5 x, written over x.
+            std::vector<double> y = z, dx = x, dgain(width), dbias(width);
+            const detail::Term<double> terms[] = {{2.0, x.data() + offset}, {-1.0, y.data() + offset}};
+            NORMPLACE_KERNEL(norm_rows<centred>, terms, std::size_t{2}, std::size_t{0}, rows, width, epsilon,
+                             gain.data(), bias.data(), y.data() + offset, h.data(), s.data());
+            const detail::Term<double> residual{0.5, dx.data() + offset};
+            NORMPLACE_KERNEL(norm_backward_rows<centred>, dy.data(), 3.0, &residual, std::size_t{1}, std::size_t{0},
+                             rows, width, gain.data(), h.data(), s.data(), dx.data() + offset, dgain.data(),
+                             dbias.data());
+            double worst = 0.0;
+            std::vector<double> expected_dgain(width), expected_dbias(width);
+            for (std::size_t r = 0; r < rows; ++r) {
+                const auto v = [&](std::size_t i) {
+                    return 2.0 * x[offset + r * width + i] - z[offset + r * width + i];
+                };
+                double mean = 0.0, square = 0.0, g_mean = 0.0, projection = 0.0;
+                for (std::size_t i = 0; i < width; ++i) mean += centred ? v(i) / static_cast<double>(width) : 0.0;
+                for (std::size_t i = 0; i < width; ++i) square += (v(i) - mean) * (v(i) - mean);
+                const double inverse = 1.0 / std::sqrt(square / static_cast<double>(width) + epsilon);
+                const auto g = [&](std::size_t i) { return 3.0 * gain[i] * dy[r * width + i]; };
+                const auto normalized = [&](std::size_t i) { return (v(i) - mean) * inverse; };
+                for (std::size_t i = 0; i < width; ++i) {
+                    g_mean += centred ? g(i) / static_cast<double>(width) : 0.0;
+                    projection += g(i) * normalized(i) / static_cast<double>(width);
+                    expected_dgain[i] += 3.0 * dy[r * width + i] * normalized(i);
+                    expected_dbias[i] += 3.0 * dy[r * width + i];
+                }
+                for (std::size_t i = 0; i < width; ++i) {
+                    const std::size_t place = offset + r * width + i;
+                    worst = std::max(worst, std::abs(y[place] - (gain[i] * normalized(i) + bias[i])));
+                    const double d = inverse * (g(i) - g_mean - normalized(i) * projection) + 0.5 * x[place];
+                    worst = std::max(worst, std::abs(dx[place] - d) / (1.0 + inverse));
+                }
+            }
+            for (std::size_t i = 0; i < width; ++i)
+                worst =
+                    std::max({worst, std::abs(dgain[i] - expected_dgain[i]), std::abs(dbias[i] - expected_dbias[i])});
+            CAPTURE(width);
+            CAPTURE(offset);
+            CHECK(worst < tolerance);
+        }
+}

@@ -69,17 +69,22 @@ public:
              shape_.stride(), T(0), scores, tile.stride);
     }
     /// y (rows, K) = factor * weights V, or += when not `fresh`
-    void mix(const Tile& tile, T factor, const T* weights, const T* v, T* y, bool fresh) const {
+    void mix(const Tile& tile, T factor, const T* weights, const T* v, T* y, std::size_t stride, bool fresh) const {
         gemm(Transposed::no, Transposed::no, tile.rows, shape_.head_width, tile.columns, factor, weights, tile.stride,
-             v, shape_.stride(), fresh ? T(0) : T(1), y, shape_.stride());
+             v, shape_.stride(), fresh ? T(0) : T(1), y, stride);
     }
-    /// y (columns, K) = factor * weights^T Q, or += when not `fresh`
-    void mix_back(const Tile& tile, T factor, const T* weights, const T* q, T* y, bool fresh) const {
+    /// y (columns, K) += factor * weights^T Q
+    void mix_back(const Tile& tile, T factor, const T* weights, const T* q, T* y) const {
         gemm(Transposed::yes, Transposed::no, tile.columns, shape_.head_width, tile.rows, factor, weights, tile.stride,
-             q, shape_.stride(), fresh ? T(0) : T(1), y, shape_.stride());
+             q, shape_.stride(), T(1), y, shape_.head_width);
     }
     void clear(T* y, std::size_t rows) const {
         for (std::size_t r = 0; r < rows; ++r) std::fill_n(y + r * shape_.stride(), shape_.head_width, T(0));
+    }
+    /// y, at the head's columns, = x (rows, K)
+    void put(const T* x, std::size_t rows, T* y) const {
+        for (std::size_t r = 0; r < rows; ++r)
+            std::copy_n(x + r * shape_.head_width, shape_.head_width, y + r * shape_.stride());
     }
     void scale_rows(T* y, std::size_t rows, const T* factors) const {
         NORMPLACE_KERNEL(scale_rows, y, rows, shape_.stride(), shape_.head_width, factors);
@@ -115,7 +120,7 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
                 NORMPLACE_KERNEL(softmax_tile, tile, weights.data(), head.padding(j), maximum.data(), total.data(),
                                  rescale.data());
                 if (j > 0) head.scale_rows(out, rows, rescale.data());
-                head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out, j == 0);
+                head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out, shape.stride(), j == 0);
             }
             for (std::size_t r = 0; r < rows; ++r) {
                 const bool blind = total[r] == T(0);
@@ -128,20 +133,23 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
     });
 }
 
-/// Sets dq, dk, dv, given dy = dLoss/dy and what forward was given and left.
+/// Sets dq, dk, dv, given dy = dLoss/dy and what forward was given and left. dq may be q, dk k and dv v: a head's
+/// gradients are gathered in this thread's workspace, and written when its queries, keys and values are done with.
 template <class T>
 void attention_backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* padding, const T* y,
                         const T* log_total, const T* dy, T* dq, T* dk, T* dv) {
     using Head = AttentionHead<T>;
     parallel_for(shape.rows(), threads_for(2.5 * shape.work()), [&](std::size_t index, std::size_t) {
         const Head head(shape, index, padding);
-        const std::size_t queries = shape.queries, keys = shape.keys;
+        const std::size_t queries = shape.queries, keys = shape.keys, width = shape.head_width;
         Scratch<T> weights(head.tile_size()), gradient(head.tile_size()), projection(queries);
-        NORMPLACE_KERNEL(dot_rows, head.at(dy, queries, 0), head.at(y, queries, 0), queries, shape.stride(),
-                         shape.head_width, projection.data());  // the sum over keys of p dp is dy . y
-        if (keys == 0) head.clear(head.at(dq, queries, 0), queries);
-        for (std::size_t j = 0; j < keys; j += Head::tile_columns) {
-            bool fresh = true;  // nothing has been written to these keys' gradients
+        Scratch<T> dquery(queries * width), dkey(keys * width), dvalue(keys * width);
+        if (keys == 0) std::fill_n(dquery.data(), queries * width, T(0));
+        std::fill_n(dkey.data(), keys * width, T(0));
+        std::fill_n(dvalue.data(), keys * width, T(0));
+        NORMPLACE_KERNEL(dot_rows, head.at(dy, queries, 0), head.at(y, queries, 0), queries, shape.stride(), width,
+                         projection.data());  // the sum over keys of p dp is dy . y
+        for (std::size_t j = 0; j < keys; j += Head::tile_columns)
             for (std::size_t i = 0; i < queries; i += head.tile_rows()) {
                 const std::size_t i_end = std::min(i + head.tile_rows(), queries);
                 if (j >= head.key_end(i_end)) continue;
@@ -150,20 +158,14 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
                 head.scores(tile, T(1), head.at(dy, queries, i), head.at(v, keys, j), gradient.data());
                 NORMPLACE_KERNEL(softmax_backward_tile, tile, weights.data(), gradient.data(), head.padding(j),
                                  log_total + index * queries + i, projection.data() + i);
-                if (fresh && tile.columns < std::min(Head::tile_columns, keys - j)) {  // later tiles are wider
-                    head.clear(head.at(dk, keys, j), std::min(Head::tile_columns, keys - j));
-                    head.clear(head.at(dv, keys, j), std::min(Head::tile_columns, keys - j));
-                    fresh = false;
-                }
-                head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), head.at(dv, keys, j), fresh);
-                head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), head.at(dk, keys, j), fresh);
-                head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), head.at(dq, queries, i), j == 0);
-                fresh = false;
+                head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), dvalue.data() + j * width);
+                head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), dkey.data() + j * width);
+                head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), dquery.data() + i * width, width,
+                         j == 0);
             }
-            if (!fresh) continue;
-            head.clear(head.at(dk, keys, j), std::min(Head::tile_columns, keys - j));
-            head.clear(head.at(dv, keys, j), std::min(Head::tile_columns, keys - j));
-        }
+        head.put(dquery.data(), queries, head.at(dq, queries, 0));
+        head.put(dkey.data(), keys, head.at(dk, keys, 0));
+        head.put(dvalue.data(), keys, head.at(dv, keys, 0));
     });
 }
 

@@ -48,6 +48,7 @@ public:
         Activations<T> heads;              // (B, S, D), before W_o
         Matrix<T> log_total;               // (B H, S): the logarithm of each softmax's denominator
         Matrix<T> padding;                 // (B, M), 0 or minus infinity; or empty
+        bool filled = false;               // by a forward, and not used up by a backward
     };
 
     Linear<T> query, key, value;  ///< (D, D) each
@@ -86,6 +87,7 @@ protected:
                 const KeyPaddingMask& mask) const {
         const detail::AttentionShape shape = shape_of(x, memory);
         set_padding(mask, shape, cache);
+        cache.filled = true;
         detail::reshape(cache.query, detail::shape_of(x));
         detail::reshape(cache.key, detail::shape_of(memory));
         detail::reshape(cache.value, detail::shape_of(memory));
@@ -111,7 +113,8 @@ protected:
     }
 
     /// Adds to gradients; sets dx, and dmemory or (when it is null) adds the memory's part to dx.
-    void attend_backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>* dmemory, const Cache& cache,
+    /// Uses the cache up: query, key and value become their gradients.
+    void attend_backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>* dmemory, Cache& cache,
                          Gradients& gradients) const {
         const Activations<T>& memory = dmemory ? cache.memory : cache.x;
         const detail::AttentionShape shape = shape_of(cache.x, memory);
@@ -120,12 +123,13 @@ protected:
         detail::require_shape(name, "the cache's query", cache.query, detail::shape_of(cache.x));
         detail::require_shape(name, "the cache's key", cache.key, {shape.batch, shape.keys, width()});
         detail::require_shape(name, "the cache's log_total", cache.log_total, {shape.rows(), shape.queries});
+        detail::use_up(name, cache.filled);
         detail::reshape(dx, detail::shape_of(cache.x));
         if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));
         T* dm = dmemory ? dmemory->data() : dx.data();
 
         const std::size_t rows = detail::row_count(cache.x), memory_rows = detail::row_count(memory), d = width();
-        detail::Scratch<T> dquery(rows * d), dkey(memory_rows * d), dvalue(memory_rows * d);
+        T *dquery = cache.query.data(), *dkey = cache.key.data(), *dvalue = cache.value.data();
         detail::Scratch<T> dheads(options_.output_projection ? rows * d : 0);
         const detail::SingleThreadedBlas single_threaded_blas;
         if (options_.output_projection) {
@@ -136,17 +140,16 @@ protected:
         }
         detail::attention_backward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
                                    cache.heads.data(), cache.log_total.data(),
-                                   options_.output_projection ? dheads.data() : dy.data(), dquery.data(), dkey.data(),
-                                   dvalue.data());
-        query.add_gradients(cache.x.data(), dquery.data(), rows, gradients.query);
-        key.add_gradients(memory.data(), dkey.data(), memory_rows, gradients.key);
-        value.add_gradients(memory.data(), dvalue.data(), memory_rows, gradients.value);
+                                   options_.output_projection ? dheads.data() : dy.data(), dquery, dkey, dvalue);
+        query.add_gradients(cache.x.data(), dquery, rows, gradients.query);
+        key.add_gradients(memory.data(), dkey, memory_rows, gradients.key);
+        value.add_gradients(memory.data(), dvalue, memory_rows, gradients.value);
         const auto query_gradient = [&](std::size_t begin, std::size_t end) {
-            query.backward_rows(dquery.data(), dx.data(), begin, end);
+            query.backward_rows(dquery, dx.data(), begin, end);
         };
         const auto memory_gradient = [&](std::size_t begin, std::size_t end) {
-            key.backward_rows(dkey.data(), dm, begin, end, dmemory == nullptr);
-            value.backward_rows(dvalue.data(), dm, begin, end, true);
+            key.backward_rows(dkey, dm, begin, end, dmemory == nullptr);
+            value.backward_rows(dvalue, dm, begin, end, true);
         };
         over_rows(cache.x, memory, query_gradient, memory_gradient);
     }

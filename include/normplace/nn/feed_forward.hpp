@@ -37,6 +37,7 @@ public:
         Activations<T> x;          // (B, S, D)
         Activations<T> hidden;     // (B, S, F), before the activation; empty for ReLU, which needs only its output
         Activations<T> activated;  // (B, S, F)
+        bool filled = false;       // by a forward, and not used up by a backward
     };
 
     Linear<T> linear1;  ///< W_1 (F, D)
@@ -61,6 +62,7 @@ public:
         detail::require_width("FeedForward", "x", x, width());
         detail::require_distinct("FeedForward", "x", x, "y", y);
         detail::copy(x, cache.x);
+        cache.filled = true;
         const detail::Shape<3> hidden_shape{x.shape()[0], x.shape()[1], linear1.out()};
         detail::reshape(cache.activated, hidden_shape);
         detail::reshape(cache.hidden, is_relu() ? detail::Shape<3>{} : hidden_shape);
@@ -76,24 +78,29 @@ public:
         });
     }
 
-    /// dy, dx: (B, S, D). Adds to gradients.
-    void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
+    /// dy, dx: (B, S, D). Adds to gradients, and uses the cache up: `activated` becomes the gradient of `hidden`.
+    void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients) const {
         detail::require_shape("FeedForward", "dy", dy, detail::shape_of(cache.x));
         detail::require_distinct("FeedForward", "dy", dy, "dx", dx);
+        detail::use_up("FeedForward", cache.filled);
         detail::reshape(dx, detail::shape_of(dy));
-        const std::size_t rows = detail::row_count(dy), f = linear1.out();
-        const T *hidden = is_relu() ? nullptr : cache.hidden.data(), *activated = cache.activated.data();
-        detail::Scratch<T> dhidden(rows * f);
+        const std::size_t rows = detail::row_count(dy), d = width(), f = linear1.out();
+        const bool keeps_hidden = !is_relu();
+        T* activated = cache.activated.data();
         linear2.add_gradients(activated, dy.data(), rows, gradients.linear2);
         const detail::SingleThreadedBlas single_threaded_blas;
         detail::parallel_ranges(rows, 2.0 * linear1.work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
-            linear2.backward_rows(dy.data(), dhidden.data(), begin, end);
-            const std::size_t first = begin * f, count = (end - begin) * f;
-            T* d = dhidden.data() + first;
-            activate_backward(hidden ? hidden + first : nullptr, activated + first, d, count);
-            linear1.backward_rows(dhidden.data(), dx.data(), begin, end);
+            constexpr std::size_t most_rows = 1024;  // a product of more is no faster, and needs the memory
+            detail::Scratch<T> dactivated(std::min(most_rows, end - begin) * f);
+            for (std::size_t r = begin; r < end; r += most_rows) {
+                const std::size_t count = std::min(most_rows, end - r);
+                linear2.backward_rows(dy.data() + r * d, dactivated.data(), 0, count);
+                activate_backward(keeps_hidden ? cache.hidden.data() + r * f : nullptr, dactivated.data(),
+                                  activated + r * f, count * f);
+                linear1.backward_rows(activated, dx.data(), r, r + count);
+            }
         });
-        linear1.add_gradients(cache.x.data(), dhidden.data(), rows, gradients.linear1);
+        linear1.add_gradients(cache.x.data(), activated, rows, gradients.linear1);
     }
 
 private:
@@ -107,12 +114,12 @@ private:
             if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_rows, u, y, count);
         activation_.rows<T>().forward(u, y, count);
     }
-    /// du = phi'(u) du, with y = phi(u); u is null for ReLU.
-    void activate_backward(const T* u, const T* y, T* du, std::size_t count) const {
-        if (is_relu()) return NORMPLACE_KERNEL(rectify_backward, y, du, du, count);
+    /// activated = phi'(u) dactivated, where it was phi(u). ReLU needs nothing but its output and has no u.
+    void activate_backward(const T* u, const T* dactivated, T* activated, std::size_t count) const {
+        if (is_relu()) return NORMPLACE_KERNEL(rectify_backward, activated, dactivated, activated, count);
         if constexpr (std::same_as<T, float>)
-            if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_backward_rows, u, du, du, count);
-        activation_.rows<T>().backward(u, du, du, count);
+            if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_backward_rows, u, dactivated, activated, count);
+        activation_.rows<T>().backward(u, dactivated, activated, count);
     }
 
     Activation activation_ = relu;

@@ -80,9 +80,9 @@ public:
         }
     };
     struct Cache {
-        /// Of one node of the formula, f or norm. `value` is what it computed, where that does not go elsewhere, and on
-        /// the way back the gradient of its argument. `argument` is used only where a norm of the user's has a sum
-        /// for its argument, and where a gradient is scaled before the node takes it.
+        /// Of one node of the formula, f or norm: memory for what it computes, and on the way back for the gradient of
+        /// its argument, where neither can go into the result's. `argument` is used only where a norm of the user's
+        /// has a sum for its argument, and where a gradient is scaled before the node takes it.
         struct Node {
             Tensor value, argument;
         };
@@ -144,9 +144,10 @@ public:
             sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
         };
         Terms<syntax::count_streams(P::formula)> at_x;
-        adjoint(P::formula, Backward<decltype(run_sublayer)>{dx, cache, gradients, run_sublayer, at_x}, Scalar(1), dy,
-                nullptr);
-        if (at_x.terms.back().data != dx.data()) at_x.sum(dx);
+        Destination destination{dx};
+        adjoint(P::formula, Backward<decltype(run_sublayer)>{destination, cache, gradients, run_sublayer, at_x},
+                Scalar(1), dy, nullptr);
+        if (!destination.complete) at_x.sum(dx);
     }
 
 private:
@@ -171,9 +172,14 @@ private:
         Cache& cache;
         const Run& run_sublayer;
     };
+    struct Destination {
+        Tensor& dx;
+        bool free = true;       // nobody works in dx's memory yet
+        bool complete = false;  // the sum of all gradients at x
+    };
     template <class Run>
     struct Backward {
-        Tensor& dx;
+        Destination& destination;
         Cache& cache;
         Gradients& gradients;
         const Run& run_sublayer;
@@ -192,7 +198,8 @@ private:
         constexpr std::size_t i = syntax::slot_index(slots, slot);
         if constexpr (library_norm) {
             Terms<syntax::count_terms(Input{})> terms;
-            gather(e.input, state, Scalar(1), terms);
+            Tensor* free = &value;
+            gather(e.input, state, Scalar(1), terms, free);
             norms[i].forward_sum(terms.terms.data(), terms.count, state.cache.shape, value, state.cache.norms[i]);
         } else {  // a norm of the user's
             norms[i].forward(value_of(e.input, state, state.cache.nodes[i].argument), value, state.cache.norms[i]);
@@ -205,7 +212,8 @@ private:
     template <class E, class State>
     void evaluate(const E& e, const State& state, Tensor& value) const {  // a sum, or scaled
         Terms<syntax::count_terms(E{})> terms;
-        gather(e, state, Scalar(1), terms);
+        Tensor* free = &value;
+        gather(e, state, Scalar(1), terms, free);
         detail::reshape(value, state.cache.shape);
         terms.sum(value);
     }
@@ -225,22 +233,25 @@ private:
         else return cache.nodes[norm_count].argument;
     }
 
+    // The terms of a sum. The first that has to be computed goes into `free`, the memory of the sum itself.
+
     template <class Left, class Right, class State, class Sum>
-    void gather(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, Sum& terms) const {
-        gather(e.left, state, factor, terms);
-        gather(e.right, state, factor, terms);
+    void gather(const syntax::Sum<Left, Right>& e, const State& state, Scalar factor, Sum& terms, Tensor*& free) const {
+        gather(e.left, state, factor, terms, free);
+        gather(e.right, state, factor, terms, free);
     }
     template <class Input, class State, class Sum>
-    void gather(const syntax::Scaled<Input>& e, const State& state, Scalar factor, Sum& terms) const {
-        gather(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), terms);
+    void gather(const syntax::Scaled<Input>& e, const State& state, Scalar factor, Sum& terms, Tensor*& free) const {
+        gather(e.input, state, factor * static_cast<Scalar>(e.factor.at(depth_)), terms, free);
     }
     template <class State, class Sum>
-    void gather(syntax::Stream, const State& state, Scalar factor, Sum& terms) const {
+    void gather(syntax::Stream, const State& state, Scalar factor, Sum& terms, Tensor*&) const {
         terms.add(factor, state.x);
     }
     template <class E, class State, class Sum>
-    void gather(const E& e, const State& state, Scalar factor, Sum& terms) const {  // a norm, or f
-        Tensor& value = state.cache.nodes[node_of(e)].value;
+    void gather(const E& e, const State& state, Scalar factor, Sum& terms, Tensor*& free) const {  // a norm, or f
+        Tensor& value = free ? *free : state.cache.nodes[node_of(e)].value;
+        free = nullptr;
         evaluate(e, state, value);
         terms.add(factor, value);
     }
@@ -272,9 +283,10 @@ private:
             auto& at_x = state.at_x;
             // The last gradient to arrive at x: the norm adds the others to it as it writes.
             const bool sums = std::same_as<Input, syntax::Stream> && at_x.count + 1 == at_x.terms.size();
-            Tensor& input = sums ? state.dx : own ? *own : value;
+            Tensor& input = sums ? state.destination.dx : own ? *own : free_memory(state, value);
             norms[i].backward_sum(gradient, factor, at_x.terms.data(), sums ? at_x.count : 0, input,
                                   state.cache.norms[i], state.gradients.norms[i]);
+            state.destination.complete = sums;
             adjoint(e.input, state, Scalar(1), input, &input);
         } else {
             norms[i].backward(scaled(factor, gradient, argument), value, state.cache.norms[i],
@@ -286,8 +298,9 @@ private:
     void adjoint(const syntax::Sublayer<Input>& e, const State& state, Scalar factor, const Tensor& gradient,
                  Tensor*) const {
         auto& [value, argument] = state.cache.nodes[norm_count];
-        state.run_sublayer(scaled(factor, gradient, argument), value);
-        adjoint(e.input, state, Scalar(1), value, &value);
+        Tensor& input = free_memory(state, value);
+        state.run_sublayer(scaled(factor, gradient, argument), input);
+        adjoint(e.input, state, Scalar(1), input, &input);
     }
 
     template <Label slot, class Input>
@@ -297,6 +310,12 @@ private:
     template <class Input>
     static constexpr std::size_t node_of(const syntax::Sublayer<Input>&) {
         return norm_count;
+    }
+
+    /// dx itself for the first who asks; afterwards the node's own.
+    template <class State>
+    static Tensor& free_memory(const State& state, Tensor& own) {
+        return std::exchange(state.destination.free, false) ? state.destination.dx : own;
     }
 
     static const Tensor& scaled(Scalar factor, const Tensor& tensor, Tensor& scratch) {

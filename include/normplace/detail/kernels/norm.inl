@@ -79,7 +79,7 @@ void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, 
 }
 
 /// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for RMSNorm;
-/// dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy`.
+/// dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy` or a term's data.
 template <bool centred, class T>
 void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t term_count, std::size_t begin,
                         std::size_t end, std::size_t width, const T* gain, const T* normalized,
@@ -117,8 +117,9 @@ void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t
         };
         if (width < lanes<T>) {
             for (i = 0; i < width; ++i) {
-                out[i] = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
-                for (std::size_t t = 0; t < term_count; ++t) out[i] += terms[t].factor * terms[t].data[row * width + i];
+                T sum = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+                for (std::size_t t = 0; t < term_count; ++t) sum += terms[t].factor * terms[t].data[row * width + i];
+                out[i] = sum;
             }
             continue;
         }
