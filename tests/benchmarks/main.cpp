@@ -64,6 +64,7 @@ Work make(const std::string& kind, const std::string& sizes) {
     if (kind == "norm-forward") return make(norm_forward, sizes);
     if (kind == "norm-backward") return make(norm_backward, sizes);
     if (kind == "softmax") return make(softmax, sizes);
+    if (kind == "copy") return make(copy, sizes);
     if (kind == "attention") return make(causal_attention, sizes);
     throw std::invalid_argument("no such benchmark");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a layer does besides its linear layers' products: norms and softmax, row by row, and causal attention.
+#include <algorithm>
 #include <memory>
 #include <tuple>
 
@@ -66,6 +67,12 @@ Work softmax(const Sizes<2>& sizes) {
     const auto x = std::make_shared<const std::vector<float>>(random_values(sizes[0] * sizes[1]));
     const auto y = std::make_shared<std::vector<float>>(x->size());
     return [=] { softmax_rows(x->data(), y->data(), sizes[0], sizes[1]); };
+}
+
+Work copy(const Sizes<2>& sizes) {
+    const auto x = std::make_shared<const std::vector<float>>(random_values(sizes[0] * sizes[1]));
+    const auto y = std::make_shared<std::vector<float>>(x->size());
+    return [=] { std::copy(x->begin(), x->end(), y->begin()); };
 }
 
 Work causal_attention(const Sizes<4>& sizes) {

@@ -26,6 +26,8 @@ Work layer_products(const Sizes<5>& sizes);
 Work norm_forward(const Sizes<2>& sizes);
 Work norm_backward(const Sizes<2>& sizes);
 Work softmax(const Sizes<2>& sizes);
+/// One tensor of that size copied to another: what memory allows any of these at most.
+Work copy(const Sizes<2>& sizes);
 
 /// Causal attention between the projections, forward and backward. B, S, H, K.
 Work causal_attention(const Sizes<4>& sizes);
