@@ -7,11 +7,12 @@
 template <class T>
 NORMPLACE_INLINE Pack<T> exp(Pack<T> x) {
     constexpr bool is_float = sizeof(T) == 4;
-    // The sum of a number and `rounder` has the nearest integer in its last bits.
-    constexpr T rounder = is_float ? T(12582912.0) : T(6755399441055744.0);
     constexpr int mantissa_bits = is_float ? 23 : 52, bias = is_float ? 127 : 1023;
-    constexpr T lowest = is_float ? T(-88.0296919) : T(-709.08956571282410);  // -bias ln 2: there 2^n is made 0
-    constexpr T highest = is_float ? T(88.7228391) : T(709.78271289338397);   // there it is made infinity
+    // A number plus `rounder` has the nearest integer, plus the exponent's bias, in its last bits: shifted to the place
+    // of the exponent, where the leading bits fall off, they are 2^n.
+    constexpr T rounder = (is_float ? T(12582912.0) : T(6755399441055744.0)) + T(bias);
+    constexpr T lowest = is_float ? T(-88.0296919) : T(-709.08956571282410);  // -bias ln 2: there 2^n is 0
+    constexpr T highest = is_float ? T(88.7228391) : T(709.78271289338397);   // there it is infinity
     constexpr T ln2_high = is_float ? T(0.693359375) : T(6.93147180369123816490e-01);
     constexpr T ln2_low = is_float ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
 
@@ -34,6 +35,5 @@ NORMPLACE_INLINE Pack<T> exp(Pack<T> x) {
         for (const T c : coefficients) p = p * r + c;
     }
     p = (p * r) * r + (r + T(1));
-    const IntegerPack<T> power = (IntegerPack<T>)shifted - (IntegerPack<T>)all(rounder);
-    return p * (Pack<T>)((power + bias) << mantissa_bits);
+    return p * (Pack<T>)((IntegerPack<T>)shifted << mantissa_bits);
 }

@@ -5,7 +5,7 @@
 
 template <class T>
 struct PackOf {
-    using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    using Integer = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     typedef T type __attribute__((vector_size(NORMPLACE_VECTOR_BYTES)));
     typedef Integer integers __attribute__((vector_size(NORMPLACE_VECTOR_BYTES)));
 };
