@@ -44,7 +44,8 @@ int main() {
     model.embedding.initialize(np::Initializer(random));
     model.encoder.initialize(random, np::Initialization::xavier());
     model.readout.initialize(np::Initializer(random), np::Role::readout);
-    std::cout << np::parameter_count(model) << " parameters, on " << np::blas_description() << '\n';
+    std::clog << np::blas_description() << '\n';
+    std::cout << np::parameter_count(model) << " parameters\n";
 
     Model::Gradients gradients;
     np::Encoder<np::PeriLN, float>::Cache cache;

@@ -65,9 +65,8 @@ void require_distinct(const char* who, const char* input, const A& a, const char
 }
 
 /// A backward that works in its cache's memory can use it once.
-inline void use_up(const char* who, bool& filled) {
+inline void require_filled(const char* who, bool filled) {
     require(filled, who, "backward needs a cache that a forward has filled and no backward has used up");
-    filled = false;
 }
 
 }  // namespace normplace::detail

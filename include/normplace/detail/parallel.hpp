@@ -75,9 +75,9 @@ void parallel_for(std::size_t count, std::size_t threads, Body&& body) {
 /// 16, which is what a matrix product's kernel and a cache line like.
 template <class Body>
 void parallel_ranges(std::size_t count, double work, Body&& body) {
-    const std::size_t threads = threads_for(work);
     if (count == 0) return;
 #ifdef _OPENMP
+    const std::size_t threads = threads_for(work);
     const std::size_t share = ((count + threads - 1) / threads + 15) / 16 * 16, ranges = (count + share - 1) / share;
     if (ranges > 1) {
         FirstException failure;
@@ -87,6 +87,7 @@ void parallel_ranges(std::size_t count, double work, Body&& body) {
         return failure.rethrow();
     }
 #endif
+    (void)work;
     body(std::size_t{0}, count, std::size_t{0});
 }
 

@@ -116,6 +116,7 @@ protected:
     /// Uses the cache up: query, key and value become their gradients.
     void attend_backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>* dmemory, Cache& cache,
                          Gradients& gradients) const {
+        detail::require_filled(name, cache.filled);
         const Activations<T>& memory = dmemory ? cache.memory : cache.x;
         const detail::AttentionShape shape = shape_of(cache.x, memory);
         detail::require_width(name, "the cache's x", cache.x, width());
@@ -123,7 +124,7 @@ protected:
         detail::require_shape(name, "the cache's query", cache.query, detail::shape_of(cache.x));
         detail::require_shape(name, "the cache's key", cache.key, {shape.batch, shape.keys, width()});
         detail::require_shape(name, "the cache's log_total", cache.log_total, {shape.rows(), shape.queries});
-        detail::use_up(name, cache.filled);
+        cache.filled = false;
         detail::reshape(dx, detail::shape_of(cache.x));
         if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));
         T* dm = dmemory ? dmemory->data() : dx.data();

@@ -72,9 +72,8 @@ inline BlasDescription describe_openblas(std::string_view config, std::string_vi
     const bool avx512 = processor == Processor::avx512, dynamic = config.find("DYNAMIC_ARCH") != config.npos;
     // One thread of a Xeon of 2023, OpenBLAS 0.3.21: 22 GF/s with Prescott's kernels, 110 with SkylakeX's.
     const char* times = known == Processor::avx2 ? "2" : avx512 ? "5" : "3";
-    openblas.advice = avx512 ? "this CPU has AVX-512: " : "this CPU has AVX2: ";
-    if (!dynamic) openblas.advice += "an OpenBLAS built with DYNAMIC_ARCH";
-    else openblas.advice += avx512 ? "OPENBLAS_CORETYPE=SkylakeX" : "OPENBLAS_CORETYPE=Haswell";
+    if (!dynamic) openblas.advice = "an OpenBLAS built with DYNAMIC_ARCH";
+    else openblas.advice = avx512 ? "OPENBLAS_CORETYPE=SkylakeX" : "OPENBLAS_CORETYPE=Haswell";
     openblas.advice += std::string(" makes products up to ") + times + " times as fast";
     return openblas;
 }
@@ -101,8 +100,7 @@ inline BlasDescription blas_description() {
             "if it is the reference BLAS, products are many times slower than need be: install libopenblas-dev"};
 }
 
-/// One line: `OpenBLAS 0.3.21, Prescott kernels; this CPU has AVX-512: OPENBLAS_CORETYPE=SkylakeX makes products up to
-/// 5 times as fast`.
+/// One line: `OpenBLAS 0.3.21, Prescott kernels; OPENBLAS_CORETYPE=SkylakeX makes products up to 5 times as fast`.
 inline std::ostream& operator<<(std::ostream& stream, const BlasDescription& blas) {
     stream << blas.library;
     if (!blas.kernels.empty()) stream << ", " << blas.kernels << " kernels";

@@ -80,14 +80,15 @@ public:
 
     /// dy, dx: (B, S, D). Adds to gradients, and uses the cache up: `activated` becomes the gradient of `hidden`.
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients) const {
+        detail::require_filled("FeedForward", cache.filled);
         detail::require_shape("FeedForward", "dy", dy, detail::shape_of(cache.x));
         detail::require_distinct("FeedForward", "dy", dy, "dx", dx);
-        detail::use_up("FeedForward", cache.filled);
         detail::reshape(dx, detail::shape_of(dy));
         const std::size_t rows = detail::row_count(dy), d = width(), f = linear1.out();
         const bool keeps_hidden = !is_relu();
         T* activated = cache.activated.data();
         linear2.add_gradients(activated, dy.data(), rows, gradients.linear2);
+        cache.filled = false;
         const detail::SingleThreadedBlas single_threaded_blas;
         detail::parallel_ranges(rows, 2.0 * linear1.work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
             constexpr std::size_t most_rows = 1024;  // a product of more is no faster, and needs the memory

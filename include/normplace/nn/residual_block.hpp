@@ -132,8 +132,7 @@ public:
     /// @throws std::invalid_argument when dy has not the shape of that forward's x, or dx is dy
     template <class... Context>
     void backward(const Tensor& dy, Tensor& dx, Cache& cache, Gradients& gradients, Context&... context) const {
-        detail::require(cache.shape != detail::Shape<3>{}, "ResidualBlock",
-                        "backward needs a cache that a forward has filled and no backward has used up");
+        detail::require_filled("ResidualBlock", cache.shape != detail::Shape<3>{});
         detail::require_shape("ResidualBlock", "dy", dy, cache.shape);
         detail::require_distinct("ResidualBlock", "dy", dy, "dx", dx);
         (detail::require_distinct("ResidualBlock", "a context argument", context, "dx", dx), ...);
