@@ -40,9 +40,15 @@ void add_column_sums(const T* x, std::size_t rows, std::size_t stride, T* sum, s
 /// y *= factor
 template <class T>
 NORMPLACE_INLINE void scale(T* y, std::size_t count, T factor) {
-    std::size_t i = 0;
-    for (; i + lanes<T> <= count; i += lanes<T>) store(y + i, load(y + i) * factor);
-    for (; i < count; ++i) y[i] *= factor;
+    if (count < lanes<T>) {
+        for (std::size_t i = 0; i < count; ++i) y[i] *= factor;
+        return;
+    }
+    const std::size_t last = count - lanes<T>;
+    const Pack<T> first_y = load(y) * factor, last_y = load(y + last) * factor;
+    for (std::size_t i = head_of(y); i <= last; i += lanes<T>) store(y + i, load(y + i) * factor);
+    store(y, first_y);
+    store(y + last, last_y);
 }
 
 /// y[r] *= factors[r], for rows `stride` apart.

@@ -81,28 +81,35 @@ void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* ma
 /// The largest of a row; minus infinity of none.
 template <class T>
 T largest_of(const T* x, std::size_t count) {
-    const std::size_t whole = count / lanes<T> * lanes<T>;
     constexpr T lowest = -std::numeric_limits<T>::infinity();
-    Pack<T> largest = load_end(x + whole, count - whole, lowest);
-    for (std::size_t j = 0; j < whole; j += lanes<T>) largest = larger<T>(load(x + j), largest);
+    if (count < lanes<T>) return reduce<Larger, T>(load_end(x, count, lowest));
+    Pack<T> largest = load(x + count - lanes<T>);
+    for (std::size_t j = 0; j + lanes<T> <= count; j += lanes<T>) largest = larger<T>(load(x + j), largest);
     return reduce<Larger, T>(largest);
 }
 
 /// y = exp(x - shift); returns the sum. y may be x.
 template <class T>
 T exp_row(const T* x, T shift, T* y, std::size_t count) {
-    const std::size_t whole = count / lanes<T> * lanes<T>, left = count - whole;
+    if (count < lanes<T>) {
+        const Pack<T> p = exp<T>(load_end(x, count, -std::numeric_limits<T>::infinity()) - shift);
+        store_end(y, p, count);
+        return sum<T>(p);
+    }
+    // Aligned stores between the row's two ends, of which only what these leave out is summed.
+    const std::size_t last = count - lanes<T>;
+    const Pack<T> first_p = exp<T>(load(x) - shift), last_p = exp<T>(load(x + last) - shift);
     Pack<T> totals{};
-    for (std::size_t j = 0; j < whole; j += lanes<T>) {
+    std::size_t j = head_of(y);
+    for (std::size_t i = 0; i < std::min(j, count); ++i) totals[i] += first_p[i];
+    for (; j <= last; j += lanes<T>) {
         const Pack<T> p = exp<T>(load(x + j) - shift);
         store(y + j, p);
         totals += p;
     }
-    if (left) {
-        const Pack<T> p = exp<T>(load_end(x + whole, left, -std::numeric_limits<T>::infinity()) - shift);
-        store_end(y + whole, p, left);
-        totals += p;
-    }
+    for (; j < count; ++j) totals[j - last] += last_p[j - last];
+    store(y, first_p);
+    store(y + last, last_p);
     return sum<T>(totals);
 }
 
