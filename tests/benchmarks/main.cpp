@@ -3,8 +3,8 @@
 // The program `benchmarks`. As it stands it is a Google Benchmark program; compare and peer.py share its other modes:
 //
 //     benchmarks --worker SECONDS   reads a name per line, runs it for about so long, answers with a line of JSON
-//     benchmarks --memory NAME      a few steps in this fresh process: how far memory rises above the model and its
-//     input benchmarks --describe         which BLAS it runs on
+//     benchmarks --memory NAME      how far a few steps in this fresh process raise memory above model and input
+//     benchmarks --describe         which BLAS it runs on
 //
 // A name says what, its sizes and its threads: step/pre-ln/8x128x512x8x2048/2.
 #include <benchmark/benchmark.h>
@@ -24,13 +24,11 @@
 #include <omp.h>
 #endif
 
+#include <normplace/nn/blas_description.hpp>
+
 #include "work.hpp"
 
-extern "C" {
-__attribute__((weak)) char* openblas_get_config(void);
-__attribute__((weak)) char* openblas_get_corename(void);
-__attribute__((weak)) void openblas_set_num_threads(int);
-}
+extern "C" __attribute__((weak)) void openblas_set_num_threads(int);
 
 namespace benchmarks {
 namespace {
@@ -159,16 +157,17 @@ std::string memory(const std::string& name) {
            ", \"growth\": " + std::to_string(peak - before) + "}";
 }
 
-/// The names that OpenBLAS has for itself and its kernels, and the file that is loaded, whatever it is.
+/// What the library says of its BLAS, and the file that is loaded.
 std::string description() {
+    const normplace::BlasDescription blas = normplace::blas_description();
     std::string file;
     std::ifstream maps("/proc/self/maps");
     for (std::string word; file.empty() && maps >> word;)
         if (word.find("/lib") != std::string::npos && word.find("blas") != std::string::npos) file = word;
     std::ostringstream json;
-    json << "{\"blas\": " << std::quoted(openblas_get_config ? openblas_get_config() : "not OpenBLAS")
-         << ", \"kernels\": " << std::quoted(openblas_get_corename ? openblas_get_corename() : "")
-         << ", \"file\": " << std::quoted(file) << ", \"compiler\": " << std::quoted(__VERSION__) << "}";
+    json << "{\"library\": " << std::quoted(blas.library) << ", \"kernels\": " << std::quoted(blas.kernels)
+         << ", \"advice\": " << std::quoted(blas.advice) << ", \"file\": " << std::quoted(file)
+         << ", \"compiler\": " << std::quoted(__VERSION__) << "}";
     return json.str();
 }
 

@@ -7,13 +7,16 @@ gradients of inputs are not accumulated, norms and softmax run without recording
 
 import json
 import re
+import signal
 import statistics
 import sys
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # ./compare says that it was interrupted; this side ends in silence
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 
 def step(norm_first):

@@ -19,6 +19,10 @@
 #include <stdexcept>
 #include <string>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 // OpenBLAS's own switches, when it is OpenBLAS that is linked.
 extern "C" {
 #if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)
@@ -91,14 +95,17 @@ private:
     }
 #if defined(NORMPLACE_HAS_OPENBLAS_SWITCH) && defined(_OPENMP)
     static bool has_threads_of_its_own() {
-        constexpr int pthreads = 1;
-        static const bool has = openblas_get_parallel && openblas_set_num_threads && openblas_get_num_threads &&
-                                openblas_get_parallel() == pthreads;
+        constexpr int pthreads = 1;  // a static library may come without openblas_get_parallel
+        static const bool has = openblas_set_num_threads && openblas_get_num_threads &&
+                                (!openblas_get_parallel || openblas_get_parallel() == pthreads);
         return has;
     }
     static int threads() { return openblas_get_num_threads(); }
     static void set_threads(int count) {
-        if (count != threads()) openblas_set_num_threads(count);
+        if (count == threads()) return;
+        const int openmp = omp_get_max_threads();
+        openblas_set_num_threads(count);
+        omp_set_num_threads(openmp);
     }
 #else
     static bool has_threads_of_its_own() { return false; }

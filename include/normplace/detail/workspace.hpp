@@ -32,7 +32,7 @@ public:
     void give_back(std::byte* loan) {
         if (--loans_ == 0) {
             used_ = 0;
-            if (blocks_.size() > 1) merge();
+            if (blocks_.size() > 1) blocks_.clear();  // the next block is as large as all of them
         } else if (loan >= blocks_.back().memory.get() && loan < blocks_.back().memory.get() + blocks_.back().size) {
             used_ = static_cast<std::size_t>(loan - blocks_.back().memory.get());
         }
@@ -53,18 +53,14 @@ private:
                 bytes};
     }
     void grow(std::size_t bytes) {
-        blocks_.push_back(block(bytes));
+        const std::size_t size = blocks_.empty() ? std::max(bytes, total_) : bytes;
+        blocks_.push_back(block(size));
+        total_ = blocks_.size() == 1 ? size : total_ + size;
         used_ = 0;
-    }
-    /// With no loan left, the blocks become one that holds as much as all of them.
-    void merge() {
-        std::size_t bytes = 0;
-        for (const Block& b : blocks_) bytes += b.size;
-        blocks_.clear();
-        blocks_.push_back(block(bytes));
     }
 
     std::vector<Block> blocks_;
+    std::size_t total_ = 0;  // of the blocks there are or were
     std::size_t used_ = 0;   // of the last block
     std::size_t loans_ = 0;  // open
 };

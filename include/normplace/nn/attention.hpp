@@ -10,6 +10,7 @@
 
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include <normplace/detail/attention_core.hpp>
 #include <normplace/nn/linear.hpp>
@@ -33,6 +34,7 @@ class AttentionBase {
 public:
     using Scalar = T;
     using Options = AttentionOptions;
+    static constexpr bool input_in_cache = true;  // sublayer.hpp
 
     struct Gradients {
         typename Linear<T>::Gradients query, key, value, out;
@@ -124,6 +126,11 @@ protected:
         detail::require_shape(name, "the cache's query", cache.query, detail::shape_of(cache.x));
         detail::require_shape(name, "the cache's key", cache.key, {shape.batch, shape.keys, width()});
         detail::require_shape(name, "the cache's log_total", cache.log_total, {shape.rows(), shape.queries});
+        for (const auto& [linear, gradient] : {std::pair{&query, &gradients.query},
+                                               {&key, &gradients.key},
+                                               {&value, &gradients.value},
+                                               {&out, &gradients.out}})
+            linear->require_gradients(*gradient);
         cache.filled = false;
         detail::reshape(dx, detail::shape_of(cache.x));
         if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));
@@ -253,6 +260,7 @@ public:
                   Activations<T>& dmemory) const {
         detail::require_distinct(this->name, "dy", dy, "dx", dx);
         detail::require_distinct(this->name, "dx", dx, "dmemory", dmemory);
+        detail::require_distinct(this->name, "dy", dy, "dmemory", dmemory);
         this->attend_backward(dy, dx, &dmemory, cache, gradients);
     }
 };

@@ -25,6 +25,7 @@ public:
     using Scalar = T;
     using Options = FeedForwardOptions;
     static constexpr SublayerKind kind = SublayerKind::feed_forward;
+    static constexpr bool input_in_cache = true;  // sublayer.hpp
 
     struct Gradients {
         typename Linear<T>::Gradients linear1, linear2;
@@ -86,6 +87,11 @@ public:
         detail::reshape(dx, detail::shape_of(dy));
         const std::size_t rows = detail::row_count(dy), d = width(), f = linear1.out();
         const bool keeps_hidden = !is_relu();
+        const detail::Shape<3> hidden_shape{dy.shape()[0], dy.shape()[1], f};
+        detail::require_shape("FeedForward", "the cache's activated", cache.activated, hidden_shape);
+        if (keeps_hidden) detail::require_shape("FeedForward", "the cache's hidden", cache.hidden, hidden_shape);
+        linear1.require_gradients(gradients.linear1);
+        linear2.require_gradients(gradients.linear2);
         T* activated = cache.activated.data();
         linear2.add_gradients(activated, dy.data(), rows, gradients.linear2);
         cache.filled = false;

@@ -91,8 +91,8 @@ public:
         add_gradients(x.data(), dy.data(), detail::row_count(x), gradients);
     }
 
-    // The same on rows [begin, end) of plain memory, on the caller's thread, for sublayers that do several things to
-    // rows while these are in the cache.
+    // The same on rows [begin, end) of plain memory, unchecked and on the caller's thread, for sublayers that do
+    // several things to rows while these are in the cache.
 
     void forward_rows(const T* x, T* y, std::size_t begin, std::size_t end) const {
         using detail::Transposed;
@@ -109,10 +109,14 @@ public:
                      weight.data(), in(), accumulate ? T(1) : T(0), dx + begin * in(), in());
     }
 
-    /// Of all rows, split over threads by rows of W.
-    void add_gradients(const T* x, const T* dy, std::size_t rows, Gradients& gradients) const {
+    void require_gradients(const Gradients& gradients) const {
         detail::require_shape("Linear", "gradients.weight", gradients.weight, detail::shape_of(weight));
         detail::require_shape("Linear", "gradients.bias", gradients.bias, detail::shape_of(bias));
+    }
+
+    /// Of all rows, split over threads by rows of W.
+    void add_gradients(const T* x, const T* dy, std::size_t rows, Gradients& gradients) const {
+        require_gradients(gradients);
         if (rows == 0) return;
         const detail::SingleThreadedBlas single_threaded_blas;
         detail::parallel_ranges(out(), work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {

@@ -55,7 +55,8 @@ class ResidualBlock {
     static constexpr auto slots = syntax::slots(P::formula);
     static constexpr std::size_t norm_count = slots.size();
     /// LayerNorm and RMSNorm take a sum for their argument, a factor on their gradient, and work in place.
-    static constexpr bool library_norm = requires { &N::forward_sum; };
+    static constexpr bool library_norm =
+        std::same_as<N, LayerNorm<typename N::Scalar>> || std::same_as<N, RMSNorm<typename N::Scalar>>;
 
 public:
     using Placement = P;
@@ -202,11 +203,13 @@ private:
             norms[i].forward_sum(terms.terms.data(), terms.count, state.cache.shape, value, state.cache.norms[i]);
         } else {  // a norm of the user's
             norms[i].forward(value_of(e.input, state, state.cache.nodes[i].argument), value, state.cache.norms[i]);
+            detail::require_shape("ResidualBlock", "the norm's y", value, state.cache.shape);
         }
     }
     template <class Input, class State>
     void evaluate(const syntax::Sublayer<Input>& e, const State& state, Tensor& value) const {
         state.run_sublayer(value_of(e.input, state, sublayer_input(state.cache)), value);
+        detail::require_shape("ResidualBlock", "the sublayer's y", value, state.cache.shape);
     }
     template <class E, class State>
     void evaluate(const E& e, const State& state, Tensor& value) const {  // a sum, or scaled
@@ -226,9 +229,9 @@ private:
         evaluate(e, state, buffer);
         return buffer;
     }
-    /// Where f's input is made: in the sublayer's own cache, when that keeps it as `x`.
+    /// Where f's input is made: in the sublayer's own cache, if it says that it keeps it there.
     static Tensor& sublayer_input(Cache& cache) {
-        if constexpr (requires { requires std::same_as<decltype(cache.sublayer.x), Tensor>; }) return cache.sublayer.x;
+        if constexpr (requires { requires S::input_in_cache; }) return cache.sublayer.x;
         else return cache.nodes[norm_count].argument;
     }
 
@@ -290,6 +293,7 @@ private:
         } else {
             norms[i].backward(scaled(factor, gradient, argument), value, state.cache.norms[i],
                               state.gradients.norms[i]);
+            detail::require_shape("ResidualBlock", "the norm's dx", value, detail::shape_of(gradient));
             adjoint(e.input, state, Scalar(1), value, &value);
         }
     }
@@ -299,6 +303,7 @@ private:
         auto& [value, argument] = state.cache.nodes[norm_count];
         Tensor& input = free_memory(state, value);
         state.run_sublayer(scaled(factor, gradient, argument), input);
+        detail::require_shape("ResidualBlock", "the sublayer's dx", input, detail::shape_of(gradient));
         adjoint(e.input, state, Scalar(1), input, &input);
     }
 

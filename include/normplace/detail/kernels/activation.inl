@@ -16,7 +16,7 @@ void rectify(const T* u, T* y, std::size_t count) {
     for (; i < count; ++i) y[i] = u[i] < T(0) ? T(0) : u[i];
 }
 
-/// du = dy where y > 0, else 0, with y the rectifier's output. du may be dy.
+/// du = dy where y > 0, else 0, with y the rectifier's output. du may be y or dy.
 template <class T>
 void rectify_backward(const T* y, const T* dy, T* du, std::size_t count) {
     std::size_t i = 0;
@@ -54,7 +54,7 @@ inline void gelu_rows(const float* u, float* y, std::size_t count) {
     if (i < count) store_end(y + i, gelu(load_end(u + i, count - i)), count - i);
 }
 
-/// du = (Phi(u) + u phi(u)) dy. du may be dy.
+/// du = (Phi(u) + u phi(u)) dy. du may be u or dy.
 inline void gelu_backward_rows(const float* u, const float* dy, float* du, std::size_t count) {
     std::size_t i = 0;
     for (; i + lanes<float> <= count; i += lanes<float>)

@@ -18,8 +18,10 @@ NORMPLACE_INLINE Pack<T> exp(Pack<T> x) {
 
     x = x < all(lowest) ? all(lowest) : x;  // so written, NaN passes both
     x = x > all(highest) ? all(highest) : x;
-    const Pack<T> shifted = x * T(1.44269504088896340736) + rounder;
-    const Pack<T> n = shifted - rounder;
+    Pack<T> shifted = x * T(1.44269504088896340736) + rounder;
+    keep(shifted);
+    Pack<T> n = shifted - rounder;
+    keep(n);
     const Pack<T> r = (x - n * ln2_high) - n * ln2_low;
     Pack<T> p;
     if constexpr (is_float) {  // the best of degree 6 in relative error (3e-9)

@@ -49,9 +49,16 @@ NORMPLACE_INLINE std::size_t head_of(const T* row) {
     return (-reinterpret_cast<std::uintptr_t>(row) & (NORMPLACE_VECTOR_BYTES - 1)) / sizeof(T);
 }
 
-template <class T>
-NORMPLACE_INLINE Pack<T> larger(const Pack<T>& a, const Pack<T>& b) {
-    return a > b ? a : b;
+/// The pack as it is, for a compiler that is allowed to reorder sums (-ffast-math).
+template <class P>
+NORMPLACE_INLINE void keep(P& pack) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(pack));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(pack));
+#else
+    __asm__("" : "+m"(pack));
+#endif
 }
 
 struct Add {

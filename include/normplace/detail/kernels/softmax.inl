@@ -23,13 +23,13 @@ void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* tot
         for (std::size_t j = 0; j < whole; j += lanes<T>) {
             Pack<T> p = load(row + j);
             if (mask) store(row + j, p += load(mask + j));
-            largest = larger<T>(p, largest);
+            largest = Larger::of(p, largest);
         }
         Pack<T> end = all(lowest);
         if (left) {
             end = load_end(row + whole, left, lowest);
             if (mask) end += load_end(mask + whole, left);
-            largest = larger<T>(end, largest);
+            largest = Larger::of(end, largest);
         }
         const T before = maximum[r], top = std::max(before, reduce<Larger, T>(largest));
         const T shift = top == lowest ? T(0) : top;  // nothing seen yet: exp(-infinity - 0) = 0
@@ -84,7 +84,7 @@ T largest_of(const T* x, std::size_t count) {
     constexpr T lowest = -std::numeric_limits<T>::infinity();
     if (count < lanes<T>) return reduce<Larger, T>(load_end(x, count, lowest));
     Pack<T> largest = load(x + count - lanes<T>);
-    for (std::size_t j = 0; j + lanes<T> <= count; j += lanes<T>) largest = larger<T>(load(x + j), largest);
+    for (std::size_t j = 0; j + lanes<T> <= count; j += lanes<T>) largest = Larger::of(load(x + j), largest);
     return reduce<Larger, T>(largest);
 }
 
