@@ -32,6 +32,43 @@ TEST_CASE("feed-forward gradients") {
             }
 }
 
+TEST_CASE("more rows than backward takes at once are those of two halves") {
+    constexpr std::size_t rows = 1030, half = rows / 2, width = 3;
+    for (const Activation& phi : {relu, gelu}) {
+        INFO("activation ", std::string(phi.name));
+        FeedForward<double> layer({.width = width, .feed_forward = 5, .activation = phi});
+        CHECK(detail::threads_for(2.0 * layer.linear1.work(rows)) == 1);  // so all rows are one thread's
+        randomize_parameters(layer, 1);
+        FeedForward<double>::Gradients gradients, sum;
+        zero_gradients(layer, gradients);
+        zero_gradients(layer, sum);
+        const auto step = [&](std::size_t first, std::size_t count, FeedForward<double>::Gradients& into) {
+            const auto part = [&](const Activations<double>& all) {
+                Activations<double> some = Activations<double>::from_shape({1, count, width});
+                std::copy_n(all.data() + first * width, count * width, some.data());
+                return some;
+            };
+            Activations<double> y, dx;
+            FeedForward<double>::Cache cache;
+            layer.forward(part(random_activations(1, rows, width, 2)), y, cache);
+            layer.backward(part(random_activations(1, rows, width, 3)), dx, cache, into);
+            return std::vector<double>(dx.begin(), dx.end());
+        };
+        const std::vector<double> dx = step(0, rows, gradients), lower = step(half, half, sum);
+        std::vector<double> expected = step(0, half, sum);
+        expected.insert(expected.end(), lower.begin(), lower.end());
+        double difference = 0.0;
+        for (std::size_t i = 0; i < dx.size(); ++i) difference = std::max(difference, std::abs(dx[i] - expected[i]));
+        for_each_parameter(
+            [&](const std::string&, const auto&, const auto& a, const auto& b) {
+                for (std::size_t i = 0; i < a.size(); ++i)
+                    difference = std::max(difference, std::abs(a.data()[i] - b.data()[i]));
+            },
+            layer, gradients, sum);
+        CHECK(difference < 1e-11);  // sums of a thousand terms of order 1
+    }
+}
+
 TEST_CASE("y = W_2 phi(W_1 x + b_1) + b_2") {
     FeedForward<double> layer({.width = 1, .feed_forward = 2});
     layer.linear1.weight(0, 0) = 2.0;
@@ -76,4 +113,16 @@ TEST_CASE("a cache is used up by backward") {
     layer.backward(y, dx, cache, gradients);
     CHECK_THROWS_WITH(layer.backward(y, dx, cache, gradients),
                       "FeedForward: backward needs a cache that a forward has filled and no backward has used up");
+}
+
+TEST_CASE("the cache of another layer is refused") {
+    const FeedForward<float> narrow({.width = 4, .feed_forward = 8}), wide({.width = 4, .feed_forward = 64});
+    FeedForward<float>::Cache cache;
+    FeedForward<float>::Gradients gradients;
+    zero_gradients(wide, gradients);
+    Activations<float> x = Activations<float>::from_shape({1, 2, 4}), y, dx;
+    x.fill(1.0f);
+    narrow.forward(x, y, cache);
+    CHECK_THROWS_WITH(wide.backward(y, dx, cache, gradients),
+                      "FeedForward: the cache's activated has shape (1, 2, 8), expected (1, 2, 64)");
 }

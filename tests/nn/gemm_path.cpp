@@ -92,26 +92,29 @@ TEST_CASE_TEMPLATE("a feed-forward network's products", T, float, double) {
     const auto x = ones<T>(2, 8, 16);
     Activations<T> y, dx;
     const std::size_t product = 2 * 8 * 16 * 64;
-    CHECK(work_of<T>([&] { layer.forward(x, y, cache); }) >= 2 * product);
-    CHECK(work_of<T>([&] { layer.backward(y, dx, cache, gradients); }) >= 4 * product);
+    CHECK(work_of<T>([&] { layer.forward(x, y, cache); }) == 2 * product);
+    CHECK(work_of<T>([&] { layer.backward(y, dx, cache, gradients); }) == 4 * product);
 }
 
-TEST_CASE_TEMPLATE("attention's products: the projections, and more", T, float, double) {
-    const std::size_t b = 2, s = 8, d = 16, projection = b * s * d * d;
-    const auto x = ones<T>(b, s, d);
+TEST_CASE_TEMPLATE("attention's products: the projections', and those of scores and weights", T, float, double) {
+    const std::size_t b = 2, s = 8, m = 5, d = 16, projection = b * s * d * d, tile = b * s * s * d;
+    const auto x = ones<T>(b, s, d), memory = ones<T>(b, m, d);
     Activations<T> y, dx, dmemory;
     for (const bool causal : {false, true}) {
         const MultiHeadAttention<T> layer({.width = d, .heads = 2, .causal = causal});
         typename MultiHeadAttention<T>::Gradients gradients;
         typename MultiHeadAttention<T>::Cache cache;
         zero_gradients(layer, gradients);
-        CHECK(work_of<T>([&] { layer.forward(x, y, cache); }) > 4 * projection);
-        CHECK(work_of<T>([&] { layer.backward(y, dx, cache, gradients); }) > 8 * projection);
+        CHECK(work_of<T>([&] { layer.forward(x, y, cache); }) == 4 * projection + 2 * tile);
+        CHECK(work_of<T>([&] { layer.backward(y, dx, cache, gradients); }) == 8 * projection + 5 * tile);
     }
     const CrossAttention<T> cross({.width = d, .heads = 2});
     typename CrossAttention<T>::Gradients gradients;
     typename CrossAttention<T>::Cache cache;
     zero_gradients(cross, gradients);
-    CHECK(work_of<T>([&] { cross.forward(x, y, cache, x); }) > 4 * projection);
-    CHECK(work_of<T>([&] { cross.backward(y, dx, cache, gradients, dmemory); }) > 8 * projection);
+    const std::size_t memory_projection = b * m * d * d, cross_tile = b * s * m * d;
+    CHECK(work_of<T>([&] { cross.forward(x, y, cache, memory); }) ==
+          2 * projection + 2 * memory_projection + 2 * cross_tile);
+    CHECK(work_of<T>([&] { cross.backward(y, dx, cache, gradients, dmemory); }) ==
+          4 * projection + 4 * memory_projection + 5 * cross_tile);
 }

@@ -2,6 +2,7 @@
 // end.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,16 @@
 #include <normplace/placement/activation.hpp>
 
 using namespace normplace::detail;
+
+/// kernel(arguments) of this instruction set.
+#if defined(__x86_64__)
+#define KERNEL_OF(set, kernel, ...)                                \
+    ((set) == InstructionSet::avx512 ? avx512::kernel(__VA_ARGS__) \
+     : (set) == InstructionSet::avx2 ? avx2::kernel(__VA_ARGS__)   \
+                                     : baseline::kernel(__VA_ARGS__))
+#else
+#define KERNEL_OF(set, kernel, ...) (static_cast<void>(set), baseline::kernel(__VA_ARGS__))
+#endif
 
 namespace {
 
@@ -32,11 +43,7 @@ struct Table {
 template <class T>
 Table<T> exp_of(std::vector<T> x, InstructionSet set) {
     Table<T> table{x, std::vector<T>(x.size()), 0};
-    if (set == InstructionSet::baseline) table.sum = baseline::exp_row(x.data(), T(0), table.y.data(), x.size());
-#if defined(__x86_64__)
-    if (set == InstructionSet::avx2) table.sum = avx2::exp_row(x.data(), T(0), table.y.data(), x.size());
-    if (set == InstructionSet::avx512) table.sum = avx512::exp_row(x.data(), T(0), table.y.data(), x.size());
-#endif
+    table.sum = KERNEL_OF(set, exp_row, x.data(), T(0), table.y.data(), x.size());
     return table;
 }
 
@@ -126,8 +133,13 @@ TEST_CASE_TEMPLATE("sums of scaled rows, and of columns", T, float, double) {
             b[i] = static_cast<T>(2 * i + 1);
         }
         const Term<T> terms[] = {{T(2), a.data()}, {T(-1), b.data()}};
-        NORMPLACE_KERNEL(combine, terms, std::size_t{2}, y.data(), std::size_t{0}, y.size());
-        CHECK(y == std::vector<T>(y.size(), T(-1)));
+        for (const InstructionSet set : instruction_sets()) {
+            std::fill(y.begin(), y.end(), T(0));
+            KERNEL_OF(set, combine, terms, std::size_t{2}, y.data(), std::size_t{1}, y.size() - 2);  // all but the ends
+            std::vector<T> expected(y.size(), T(-1));
+            expected.front() = expected.back() = T(0);
+            CHECK(y == expected);
+        }
         NORMPLACE_KERNEL(add_column_sums, a.data(), rows, width, sums.data(), std::size_t{0}, width);
         for (std::size_t c = 0; c < width; ++c)
             CHECK(static_cast<double>(sums[c]) ==
@@ -142,20 +154,145 @@ TEST_CASE("GELU in float is that of double to a few units of the last place") {
     y.resize(u.size());
     du.resize(u.size());
     dy.assign(u.size(), 2.0f);
-    NORMPLACE_KERNEL(gelu_rows, u.data(), y.data(), u.size());
-    NORMPLACE_KERNEL(gelu_backward_rows, u.data(), dy.data(), du.data(), u.size());
-    double worst = 0.0, worst_derivative = 0.0;
-    for (std::size_t i = 0; i + 1 < u.size(); ++i) {
-        const double v = static_cast<double>(u[i]), value = normplace::gelu.value(v);
-        // exp(-u^2/2) is off by u^2/2 roundings, which matters to the far tail alone.
-        const double unit = (1.0 + 0.5 * v * v) * static_cast<double>(std::numeric_limits<float>::epsilon());
-        worst = std::max(worst, std::abs(static_cast<double>(y[i]) - value) / (unit * std::abs(value) + 1e-37));
-        worst_derivative =
-            std::max(worst_derivative, std::abs(static_cast<double>(du[i]) - 2.0 * normplace::gelu.derivative(v)) /
-                                           static_cast<double>(std::numeric_limits<float>::epsilon()));
+    for (const InstructionSet set : instruction_sets()) {
+        CAPTURE(static_cast<int>(set));
+        KERNEL_OF(set, gelu_rows, u.data(), y.data(), u.size());
+        KERNEL_OF(set, gelu_backward_rows, u.data(), dy.data(), du.data(), u.size());
+        double worst = 0.0, worst_derivative = 0.0;
+        for (std::size_t i = 0; i + 1 < u.size(); ++i) {
+            const double v = static_cast<double>(u[i]), value = normplace::gelu.value(v);
+            // exp(-u^2/2) is off by u^2/2 roundings, which matters to the far tail alone.
+            const double unit = (1.0 + 0.5 * v * v) * static_cast<double>(std::numeric_limits<float>::epsilon());
+            worst = std::max(worst, std::abs(static_cast<double>(y[i]) - value) / (unit * std::abs(value) + 1e-37));
+            worst_derivative =
+                std::max(worst_derivative, std::abs(static_cast<double>(du[i]) - 2.0 * normplace::gelu.derivative(v)) /
+                                               static_cast<double>(std::numeric_limits<float>::epsilon()));
+        }
+        CHECK(worst < 3.0);
+        CHECK(worst_derivative < 4.0);
+        CHECK(std::isnan(y.back()));
+        CHECK(std::isnan(du.back()));
     }
-    CHECK(worst < 3.0);
-    CHECK(worst_derivative < 4.0);
-    CHECK(std::isnan(y.back()));
-    CHECK(std::isnan(du.back()));
+}
+
+namespace {
+
+// Rows of every length from 1 to beyond two packs of the widest instruction set, at any place in memory, in place, and
+// with the other terms of a sum, against the formula.
+template <class T, bool centred>
+void check_norm_rows(InstructionSet set) {
+    constexpr double tolerance = 4096 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    constexpr T epsilon = T(1e-5);
+    constexpr std::size_t rows = 3;
+    for (std::size_t width = 1; width <= 70; ++width)
+        for (const std::size_t offset : {0, 1, 3}) {
+            const auto at = [](std::size_t i, double phase) {
+                return static_cast<T>(2.0 + std::sin(static_cast<double>(i) * phase));
+            };
+            const std::size_t size = rows * width;
+            std::vector<T> x(offset + size), z(offset + size), gain(width), bias(width), dy(size), h(size), s(rows);
+            for (std::size_t i = 0; i < size; ++i) {
+                x[offset + i] = at(i, 1.3);
+                z[offset + i] = at(i, 0.7);
+                dy[i] = at(i, 2.1);
+            }
+            for (std::size_t i = 0; i < width; ++i) {
+                gain[i] = at(i, 0.4);
+                bias[i] = at(i, 0.9);
+            }
+            // y = norm(2 x - z), written over z; then dx = 3 dy's gradient + 0.5 x, written over x.
+            std::vector<T> y = z, dx = x, dgain(width), dbias(width);
+            const Term<T> terms[] = {{T(2), x.data() + offset}, {T(-1), y.data() + offset}};
+            KERNEL_OF(set, norm_rows<centred>, terms, std::size_t{2}, std::size_t{0}, rows, width, epsilon, gain.data(),
+                      bias.data(), y.data() + offset, h.data(), s.data());
+            const Term<T> residual{T(0.5), dx.data() + offset};
+            KERNEL_OF(set, norm_backward_rows<centred>, dy.data(), T(3), &residual, std::size_t{1}, std::size_t{0},
+                      rows, width, gain.data(), h.data(), s.data(), dx.data() + offset, dgain.data(), dbias.data());
+            const auto exact = [](T v) { return static_cast<double>(v); };
+            double worst = 0.0;
+            std::vector<double> expected_dgain(width), expected_dbias(width);
+            for (std::size_t r = 0; r < rows; ++r) {
+                const auto v = [&](std::size_t i) {
+                    return 2.0 * exact(x[offset + r * width + i]) - exact(z[offset + r * width + i]);
+                };
+                double mean = 0.0, square = 0.0, g_mean = 0.0, projection = 0.0;
+                for (std::size_t i = 0; i < width; ++i) mean += centred ? v(i) / static_cast<double>(width) : 0.0;
+                for (std::size_t i = 0; i < width; ++i) square += (v(i) - mean) * (v(i) - mean);
+                const double inverse = 1.0 / std::sqrt(square / static_cast<double>(width) + exact(epsilon));
+                const auto g = [&](std::size_t i) { return 3.0 * exact(gain[i]) * exact(dy[r * width + i]); };
+                const auto normalized = [&](std::size_t i) { return (v(i) - mean) * inverse; };
+                for (std::size_t i = 0; i < width; ++i) {
+                    g_mean += centred ? g(i) / static_cast<double>(width) : 0.0;
+                    projection += g(i) * normalized(i) / static_cast<double>(width);
+                    expected_dgain[i] += 3.0 * exact(dy[r * width + i]) * normalized(i);
+                    expected_dbias[i] += 3.0 * exact(dy[r * width + i]);
+                }
+                for (std::size_t i = 0; i < width; ++i) {
+                    const std::size_t place = offset + r * width + i;
+                    worst =
+                        std::max(worst, std::abs(exact(y[place]) - (exact(gain[i]) * normalized(i) + exact(bias[i]))));
+                    const double d = inverse * (g(i) - g_mean - normalized(i) * projection) + 0.5 * exact(x[place]);
+                    worst = std::max(worst, std::abs(exact(dx[place]) - d) / (1.0 + inverse));
+                }
+            }
+            for (std::size_t i = 0; i < width; ++i)
+                worst = std::max({worst, std::abs(exact(dgain[i]) - expected_dgain[i]),
+                                  std::abs(exact(dbias[i]) - expected_dbias[i])});
+            CAPTURE(static_cast<int>(set));
+            CAPTURE(width);
+            CAPTURE(offset);
+            CHECK(worst < tolerance);
+        }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a norm's rows of every width and alignment, on every instruction set", T, float, double) {
+    for (const InstructionSet set : instruction_sets()) {
+        check_norm_rows<T, true>(set);
+        check_norm_rows<T, false>(set);
+    }
+}
+
+// Two tiles of a causal mask, the second with padding, in rows of every length, against the softmax of the whole row.
+TEST_CASE_TEMPLATE("a tile's softmax, on every instruction set", T, float, double) {
+    const double tolerance = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    constexpr std::size_t rows = 3, before = 5;
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    for (const InstructionSet set : instruction_sets())
+        for (std::size_t columns = 1; columns <= 40; ++columns) {
+            const std::size_t stride = columns + 3;
+            const Tile first{rows, before, before, 5}, second{rows, columns, stride, static_cast<int>(columns) - 2};
+            std::vector<T> a(rows * before), b(rows * stride, T(7)), mask(columns, T(0));
+            for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+            for (std::size_t r = 0; r < rows; ++r)
+                for (std::size_t c = 0; c < columns; ++c)
+                    b[r * stride + c] = static_cast<T>(3.0 * std::cos(static_cast<double>(r + 5 * c)));
+            mask[columns / 2] = -infinity;
+            const std::vector<T> scores_a = a, scores_b = b;
+            std::vector<T> maximum(rows, -infinity), total(rows, T(0)), rescale(rows);
+            const T* none = nullptr;
+            KERNEL_OF(set, softmax_tile, first, a.data(), none, maximum.data(), total.data(), rescale.data());
+            KERNEL_OF(set, softmax_tile, second, b.data(), mask.data(), maximum.data(), total.data(), rescale.data());
+            double worst = 0.0;
+            for (std::size_t r = 0; r < rows; ++r) {
+                double expected_total = 0.0;
+                const auto check = [&](T score, bool seen, double got) {
+                    const double p =
+                        seen ? std::exp(static_cast<double>(score) - static_cast<double>(maximum[r])) : 0.0;
+                    expected_total += p;
+                    worst = std::max(worst, std::abs(got - p));
+                };
+                for (std::size_t c = 0; c < before; ++c)
+                    check(scores_a[r * before + c], true, static_cast<double>(a[r * before + c] * rescale[r]));
+                for (std::size_t c = 0; c < columns; ++c)
+                    check(scores_b[r * stride + c], c + 2 < columns + r && c != columns / 2,
+                          static_cast<double>(b[r * stride + c]));
+                worst = std::max(worst, std::abs(static_cast<double>(total[r]) / expected_total - 1.0));
+                for (std::size_t c = columns; c < stride; ++c) CHECK(b[r * stride + c] == T(7));
+            }
+            CAPTURE(static_cast<int>(set));
+            CAPTURE(columns);
+            CHECK(worst < tolerance);
+        }
 }

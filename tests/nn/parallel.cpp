@@ -1,6 +1,7 @@
 // The parallel loop: every index once, on no more threads than asked, and exceptions reach the caller.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <vector>
@@ -21,6 +22,38 @@ TEST_CASE("every index is visited once, whatever the number of threads") {
         CHECK(in_range);
     }
     detail::parallel_for(0, 4, [](std::size_t, std::size_t) { FAIL("there is nothing to visit"); });
+}
+
+TEST_CASE("ranges cover each index once, in whole blocks of 16, on no more threads than the work is worth") {
+#ifdef _OPENMP
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(7);
+#endif
+    for (const std::size_t count : {1, 15, 16, 17, 100, 1000})
+        for (const double work : {0.0, 1.9e5, 2.1e5, 1e9}) {
+            std::vector<int> visits(count, 0), calls(detail::threads_for(work), 0);
+            std::atomic<bool> right = true;
+            detail::parallel_ranges(count, work, [&](std::size_t begin, std::size_t end, std::size_t range) {
+                if (begin % 16 != 0 || begin >= end || end > count || (end < count && end % 16 != 0) ||
+                    range >= calls.size()) {
+                    right = false;
+                    return;
+                }
+                ++calls[range];
+                for (std::size_t i = begin; i < end; ++i) ++visits[i];
+            });
+            CAPTURE(count);
+            CAPTURE(work);
+            CHECK(right);
+            CHECK(visits == std::vector<int>(count, 1));
+            CHECK(calls[0] == 1);
+            CHECK(std::is_sorted(calls.rbegin(), calls.rend()));  // numbered from 0, and each number once
+            if (count == 1000) CHECK(calls.back() == 1);          // all of the threads
+        }
+    detail::parallel_ranges(0, 1e9, [](std::size_t, std::size_t, std::size_t) { FAIL("there is nothing to visit"); });
+#ifdef _OPENMP
+    omp_set_num_threads(before);
+#endif
 }
 
 TEST_CASE("an exception reaches the caller, and the loop can be used again") {

@@ -40,6 +40,7 @@ void check_placement() {
     using Block = ResidualBlock<P, FeedForward<double>, N>;
     check_layer(Block({.width = 4, .feed_forward = 6, .activation = gelu}, depth), 2, 3, 11);
     check_layer(Block({.width = 5, .feed_forward = 3, .bias = false}, depth, 1e-3, false), 1, 1, 12);
+    check_layer(Block({.width = 19, .feed_forward = 2, .activation = gelu}, depth), 1, 2, 13);  // more than a register
 }
 
 }  // namespace
@@ -243,4 +244,79 @@ TEST_CASE("nothing to compute is defined") {
     block.backward(x, dx, cache, gradients);
     CHECK(y.shape()[1] == 3);
     CHECK(dx.size() == 0);
+}
+
+namespace {
+
+/// f(u) = u + reversed(u), with a buffer of its own that is called x, as the library's sublayers call their input.
+struct Mirror {
+    using Scalar = double;
+    struct Options {};
+    struct Cache {
+        Activations<double> x;
+    };
+    using Gradients = NoParameters;
+    static constexpr SublayerKind kind = SublayerKind::feed_forward;
+    explicit Mirror(const Options&) {}
+    std::size_t width() const { return 4; }
+    void initialize(const Initializer&) {}
+    void forward(const Activations<double>& u, Activations<double>& y, Cache& cache) const {
+        detail::reshape(cache.x, detail::shape_of(u));
+        for (std::size_t i = 0; i < u.size(); ++i) cache.x.data()[i] = u.data()[i / 4 * 4 + 3 - i % 4];
+        detail::reshape(y, detail::shape_of(u));
+        for (std::size_t i = 0; i < u.size(); ++i) y.data()[i] = u.data()[i] + cache.x.data()[i];
+    }
+    void backward(const Activations<double>& dy, Activations<double>& dx, Cache& cache, Gradients&) const {
+        forward(dy, dx, cache);
+    }
+};
+
+/// Drops a token, which no sublayer may.
+struct Dropping : Mirror {
+    using Mirror::Mirror;
+    void forward(const Activations<double>& u, Activations<double>& y, Cache&) const {
+        y.resize({u.shape()[0], u.shape()[1] - 1, 4});
+        y.fill(0.0);
+    }
+};
+
+/// Half of what LayerNorm gives.
+struct HalfNorm : LayerNorm<double> {
+    using LayerNorm<double>::LayerNorm;
+    void forward(const Activations<double>& x, Activations<double>& y, Cache& cache) const {
+        LayerNorm<double>::forward(x, y, cache);
+        for (double& v : y) v *= 0.5;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a sublayer's own buffers are its own, whatever they are called") {
+    const ResidualBlock<NoNorm, Mirror> block({});
+    decltype(block)::Cache cache;
+    Activations<double> x = Activations<double>::from_shape({1, 1, 4}), y;
+    for (std::size_t i = 0; i < 4; ++i) x.data()[i] = static_cast<double>(i);
+    block.forward(x, y, cache);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(y.data()[i] == static_cast<double>(i) + 3.0);
+}
+
+TEST_CASE("a sublayer that gives another shape is refused") {
+    const ResidualBlock<PreLN, Dropping> block({});
+    decltype(block)::Cache cache;
+    Activations<double> x = Activations<double>::from_shape({1, 2, 4}), y;
+    x.fill(1.0);
+    CHECK_THROWS_WITH(block.forward(x, y, cache),
+                      "ResidualBlock: the sublayer's y has shape (1, 1, 4), expected (1, 2, 4)");
+}
+
+TEST_CASE("a norm derived from LayerNorm runs its own functions") {
+    const ResidualBlock<PostLN, Mirror> plain({});
+    const ResidualBlock<PostLN, Mirror, HalfNorm> half({});
+    decltype(plain)::Cache plain_cache;
+    decltype(half)::Cache half_cache;
+    Activations<double> x = Activations<double>::from_shape({1, 1, 4}), y, z;
+    for (std::size_t i = 0; i < 4; ++i) x.data()[i] = static_cast<double>(i * i);
+    plain.forward(x, y, plain_cache);
+    half.forward(x, z, half_cache);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(z.data()[i] == 0.5 * y.data()[i]);
 }
