@@ -68,8 +68,8 @@ void check_bounds(const Initialization& initialization, double bound, double que
             const bool query_key = quantity.name.ends_with(".query.weight") || quantity.name.ends_with(".key.weight");
             INFO(quantity.name, ": predicted ", quantity.predicted, ", measured ", quantity.measured, " +- ",
                  quantity.standard_error);
-            // The tables are no layer's matrices. At 32 seeds their standard error is 3 %, and without this allowance one
-            // (Peri-LN, text) read 5.02 % against 5 %.
+            // The tables are no layer's matrices. At 32 seeds their standard error is 3 %, and without this allowance
+            // one (Peri-LN, text) read 5.02 % against 5 %.
             const bool table = quantity.name.ends_with("_embedding.weight");
             const double noise = table ? 2.0 * quantity.standard_error / quantity.measured : 0.0;
             CHECK(std::abs(quantity.ratio() - 1.0) < (query_key ? query_key_bound : bound) + noise);

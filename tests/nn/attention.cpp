@@ -215,16 +215,8 @@ TEST_CASE("wrong arguments are refused with their values") {
                       "CrossAttention: memory has shape (1, 5, 4), expected (2, 5, 4)");
 }
 
-TEST_CASE("a cache is used up by backward") {
-    const MultiHeadAttention<float> layer({.width = 4, .heads = 2});
-    MultiHeadAttention<float>::Cache cache;
-    MultiHeadAttention<float>::Gradients gradients;
-    zero_gradients(layer, gradients);
-    Activations<float> x = Activations<float>::from_shape({1, 2, 4}), y, dx;
-    x.fill(1.0f);
-    layer.forward(x, y, cache);
-    layer.backward(y, dx, cache, gradients);
-    CHECK_THROWS_WITH(
-        layer.backward(y, dx, cache, gradients),
-        "MultiHeadAttention: backward needs a cache that a forward has filled and no backward has used up");
+TEST_CASE("a cache is used up by backward, and that of another layer is refused") {
+    check_cache(MultiHeadAttention<double>({.width = 4, .heads = 4}),
+                MultiHeadAttention<double>({.width = 4, .heads = 1}), "MultiHeadAttention",
+                "MultiHeadAttention: the cache's log_total has shape (1, 2), expected (4, 2)");
 }

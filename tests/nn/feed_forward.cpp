@@ -102,27 +102,8 @@ TEST_CASE("wrong arguments are refused with their values") {
                       "FeedForward: dy has shape (1, 3, 4), expected (1, 2, 4)");
 }
 
-TEST_CASE("a cache is used up by backward") {
-    const FeedForward<float> layer({.width = 4, .feed_forward = 8});
-    FeedForward<float>::Cache cache;
-    FeedForward<float>::Gradients gradients;
-    zero_gradients(layer, gradients);
-    Activations<float> x = Activations<float>::from_shape({1, 2, 4}), y, dx;
-    x.fill(1.0f);
-    layer.forward(x, y, cache);
-    layer.backward(y, dx, cache, gradients);
-    CHECK_THROWS_WITH(layer.backward(y, dx, cache, gradients),
-                      "FeedForward: backward needs a cache that a forward has filled and no backward has used up");
-}
-
-TEST_CASE("the cache of another layer is refused") {
-    const FeedForward<float> narrow({.width = 4, .feed_forward = 8}), wide({.width = 4, .feed_forward = 64});
-    FeedForward<float>::Cache cache;
-    FeedForward<float>::Gradients gradients;
-    zero_gradients(wide, gradients);
-    Activations<float> x = Activations<float>::from_shape({1, 2, 4}), y, dx;
-    x.fill(1.0f);
-    narrow.forward(x, y, cache);
-    CHECK_THROWS_WITH(wide.backward(y, dx, cache, gradients),
-                      "FeedForward: the cache's activated has shape (1, 2, 8), expected (1, 2, 64)");
+TEST_CASE("a cache is used up by backward, and that of another layer is refused") {
+    check_cache(FeedForward<double>({.width = 4, .feed_forward = 64}),
+                FeedForward<double>({.width = 4, .feed_forward = 8}), "FeedForward",
+                "FeedForward: the cache's activated has shape (1, 2, 8), expected (1, 2, 64)");
 }

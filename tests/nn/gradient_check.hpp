@@ -133,4 +133,20 @@ void check_layer(const Layer& original, std::size_t b, std::size_t s, std::uint6
         layer, gradients, once);
 }
 
+/// A second backward with the same cache is refused, as is one with the cache of `other`, a layer of other sizes.
+template <class Layer>
+void check_cache(const Layer& layer, const Layer& other, const std::string& name, const char* refusal_of_other) {
+    typename Layer::Cache cache;
+    typename Layer::Gradients gradients;
+    zero_gradients(layer, gradients);
+    const Activations<double> x = random_activations(1, 2, layer.width(), 1);
+    Activations<double> y, dx;
+    layer.forward(x, y, cache);
+    layer.backward(x, dx, cache, gradients);
+    const std::string used_up = name + ": backward needs a cache that a forward has filled and no backward has used up";
+    CHECK_THROWS_WITH(layer.backward(x, dx, cache, gradients), used_up.c_str());
+    other.forward(x, y, cache);
+    CHECK_THROWS_WITH(layer.backward(x, dx, cache, gradients), refusal_of_other);
+}
+
 }  // namespace normplace::test

@@ -103,7 +103,7 @@ TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, Pre
         Step<P> step(activation);
         const double first = step();
         step();
-        CHECK(allocations > 0);  // they are counted
+        CHECK(allocations > 0);     // they are counted
         long fewest_faults = 1000;  // the machine may have its own reasons for one at times
         for (int i = 0; i < 10; ++i) {
             const long allocations_before = allocations, faults_before = page_faults();

@@ -32,12 +32,15 @@ TEST_CASE("a formula's type is its syntax tree") {
 }
 
 TEST_CASE("sublayers are counted wherever they stand") {
-    static_assert(syntax::count_sublayers(x) == 0);
-    static_assert(syntax::count_sublayers(norm(x)) == 0);
-    static_assert(syntax::count_sublayers(pre_ln) == 1);
-    static_assert(syntax::count_sublayers(scaled) == 1);
-    static_assert(syntax::count_sublayers(f(f(x))) == 2);
-    static_assert(syntax::count_sublayers(f(x) + (x + 2.0 * norm(f(x)))) == 2);
+    static_assert(syntax::count(x).sublayers == 0);
+    static_assert(syntax::count(norm(x)).sublayers == 0);
+    static_assert(syntax::count(pre_ln).sublayers == 1);
+    static_assert(syntax::count(scaled).sublayers == 1);
+    static_assert(syntax::count(f(f(x))).sublayers == 2);
+    static_assert(syntax::count(f(f(x))).streams == 1);
+    static_assert(syntax::count(f(x) + (x + 2.0 * norm(f(x)))).streams == 3);
+    static_assert(syntax::count_terms(f(x) + 0.5 * (x + 2.0 * norm(f(x) + x))) == 3);
+    static_assert(syntax::count(f(x) + (x + 2.0 * norm(f(x)))).sublayers == 2);
 }
 
 TEST_CASE("slots are listed as they are read, each norm with its own") {

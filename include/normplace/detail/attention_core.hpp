@@ -3,8 +3,8 @@
 // softmax(Q K^T / sqrt(K)) V and its gradient, tile by tile, so that memory grows with the length of a sequence and not
 // with its square (Dao et al. 2022, arXiv:2205.14135). Per query, forward leaves one number, the logarithm of the
 // softmax's denominator; from it backward makes the weights of a tile again, which is cheaper than to store and load
-// them. Tiles above the diagonal of a causal mask are skipped. A tile and its gradient are at most 1 MiB of floats, for a
-// second-level cache.
+// them. Tiles above the diagonal of a causal mask are skipped. A tile and its gradient are at most 1 MiB of floats, for
+// a second-level cache.
 #pragma once
 
 #include <array>

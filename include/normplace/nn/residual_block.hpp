@@ -143,7 +143,7 @@ public:
         const auto run_sublayer = [&](const Tensor& output_gradient, Tensor& input_gradient) {
             sublayer.backward(output_gradient, input_gradient, cache.sublayer, gradients.sublayer, context...);
         };
-        Terms<syntax::count_streams(P::formula)> at_x;
+        Terms<syntax::count(P::formula).streams> at_x;
         Destination destination{dx};
         adjoint(P::formula, Backward<decltype(run_sublayer)>{destination, cache, gradients, run_sublayer, at_x},
                 Scalar(1), dy, nullptr);
@@ -183,7 +183,7 @@ private:
         Cache& cache;
         Gradients& gradients;
         const Run& run_sublayer;
-        Terms<syntax::count_streams(P::formula)>& at_x;  // the gradients that arrive at x
+        Terms<syntax::count(P::formula).streams>& at_x;  // the gradients that arrive at x
     };
 
     // Forward: evaluate(e) writes the value of e to `value`; value_of(e) is the value where it already lies, if it

@@ -14,8 +14,8 @@ namespace normplace {
 /// What a block needs of a sublayer: `Scalar`, `Options`, `Cache`, `Gradients`, its `kind`, the model width `width()`,
 /// `forward(x, y, cache)`, `backward(dy, dx, cache, gradients)` and `initialize(initializer)`. Both passes may take
 /// further arguments, which the block hands on: a mask, a memory. Backward may use the cache up. A sublayer that
-/// keeps its input as `cache.x` may say so, `static constexpr bool input_in_cache = true`: the block then makes the input
-/// right there, and forward's x is cache.x itself.
+/// keeps its input as `cache.x` may say so, `static constexpr bool input_in_cache = true`: the block then makes the
+/// input right there, and forward's x is cache.x itself.
 template <class S>
 concept Sublayer = std::default_initializable<typename S::Cache> && std::default_initializable<typename S::Gradients> &&
     std::constructible_from<S, const typename S::Options&> &&

@@ -113,32 +113,35 @@ constexpr auto operator*(double factor, const Input& input) {
 
 // What a tree contains, counted at compile time.
 
-constexpr std::size_t count_sublayers(Stream) { return 0; }
+/// How often x and f occur.
+struct Counts {
+    std::size_t streams = 0, sublayers = 0;
+
+    constexpr Counts operator+(const Counts& other) const {
+        return {streams + other.streams, sublayers + other.sublayers};
+    }
+};
+constexpr Counts count(Stream) { return {1, 0}; }
 template <class Input>
-constexpr std::size_t count_sublayers(const Sublayer<Input>& e) {
-    return 1 + count_sublayers(e.input);
+constexpr Counts count(const Sublayer<Input>& e) {
+    return count(e.input) + Counts{0, 1};
 }
 template <Label slot, class Input>
-constexpr std::size_t count_sublayers(const Norm<slot, Input>& e) {
-    return count_sublayers(e.input);
+constexpr Counts count(const Norm<slot, Input>& e) {
+    return count(e.input);
 }
 template <class Left, class Right>
-constexpr std::size_t count_sublayers(const Sum<Left, Right>& e) {
-    return count_sublayers(e.left) + count_sublayers(e.right);
+constexpr Counts count(const Sum<Left, Right>& e) {
+    return count(e.left) + count(e.right);
 }
 template <class Input>
-constexpr std::size_t count_sublayers(const Scaled<Input>& e) {
-    return count_sublayers(e.input);
+constexpr Counts count(const Scaled<Input>& e) {
+    return count(e.input);
 }
 
-/// The summands of an expression, where a sum inside f or norm counts as part of its summand.
-constexpr std::size_t count_terms(Stream) { return 1; }
-template <class Input>
-constexpr std::size_t count_terms(const Sublayer<Input>&) {
-    return 1;
-}
-template <Label slot, class Input>
-constexpr std::size_t count_terms(const Norm<slot, Input>&) {
+/// The summands of an expression: what stands inside f or norm belongs to that one.
+template <class E>
+constexpr std::size_t count_terms(const E&) {
     return 1;
 }
 template <class Left, class Right>
@@ -148,25 +151,6 @@ constexpr std::size_t count_terms(const Sum<Left, Right>& e) {
 template <class Input>
 constexpr std::size_t count_terms(const Scaled<Input>& e) {
     return count_terms(e.input);
-}
-
-/// How often the stream occurs.
-constexpr std::size_t count_streams(Stream) { return 1; }
-template <class Input>
-constexpr std::size_t count_streams(const Sublayer<Input>& e) {
-    return count_streams(e.input);
-}
-template <Label slot, class Input>
-constexpr std::size_t count_streams(const Norm<slot, Input>& e) {
-    return count_streams(e.input);
-}
-template <class Left, class Right>
-constexpr std::size_t count_streams(const Sum<Left, Right>& e) {
-    return count_streams(e.left) + count_streams(e.right);
-}
-template <class Input>
-constexpr std::size_t count_streams(const Scaled<Input>& e) {
-    return count_streams(e.input);
 }
 
 /// The slots of a formula's norms, in the order in which they are read.

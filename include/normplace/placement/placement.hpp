@@ -30,8 +30,8 @@ concept has_formula = requires {
 };
 template <class P>
 concept has_one_sublayer = has_formula<P> && requires {
-    requires syntax::count_sublayers(P::formula)
-    == 1;
+    requires syntax::count(P::formula)
+    .sublayers == 1;
 };
 template <class P>
 concept has_distinct_slots = has_formula<P> && requires {
