@@ -8,7 +8,7 @@
 
 using namespace normplace;
 using detail::describe_openblas;
-using detail::Processor;
+using detail::InstructionSet;
 
 namespace {
 
@@ -39,20 +39,20 @@ TEST_CASE("this program's BLAS is named in one line, and is fast") {
 }
 
 TEST_CASE("an OpenBLAS that has the processor's own kernels needs no advice") {
-    CHECK(text(describe_openblas(debian, "SkylakeX", Processor::avx512)) == "OpenBLAS 0.3.21, SkylakeX kernels");
-    CHECK(text(describe_openblas(debian, "Haswell", Processor::avx2)) == "OpenBLAS 0.3.21, Haswell kernels");
-    CHECK(text(describe_openblas(debian, "Nehalem", Processor::older)) == "OpenBLAS 0.3.21, Nehalem kernels");
-    CHECK(text(describe_openblas("OpenBLAS 0.4.0", "Zen9", Processor::avx512)) == "OpenBLAS 0.4.0, Zen9 kernels");
+    CHECK(text(describe_openblas(debian, "SkylakeX", InstructionSet::avx512)) == "OpenBLAS 0.3.21, SkylakeX kernels");
+    CHECK(text(describe_openblas(debian, "Haswell", InstructionSet::avx2)) == "OpenBLAS 0.3.21, Haswell kernels");
+    CHECK(text(describe_openblas(debian, "Nehalem", InstructionSet::baseline)) == "OpenBLAS 0.3.21, Nehalem kernels");
+    CHECK(text(describe_openblas("OpenBLAS 0.4.0", "Zen9", InstructionSet::avx512)) == "OpenBLAS 0.4.0, Zen9 kernels");
 }
 
 TEST_CASE("an OpenBLAS with kernels of an older processor says what to do") {
-    CHECK(text(describe_openblas(debian, "Prescott", Processor::avx512)) ==
+    CHECK(text(describe_openblas(debian, "Prescott", InstructionSet::avx512)) ==
           "OpenBLAS 0.3.21, Prescott kernels; OPENBLAS_CORETYPE=SkylakeX makes products up to 5 "
           "times as fast");
-    CHECK(describe_openblas(debian, "Prescott", Processor::avx2).advice ==
+    CHECK(describe_openblas(debian, "Prescott", InstructionSet::avx2).advice ==
           "OPENBLAS_CORETYPE=Haswell makes products up to 3 times as fast");
-    CHECK(describe_openblas(debian, "ZEN", Processor::avx512).advice ==
+    CHECK(describe_openblas(debian, "ZEN", InstructionSet::avx512).advice ==
           "OPENBLAS_CORETYPE=SkylakeX makes products up to 2 times as fast");
-    CHECK(describe_openblas("OpenBLAS 0.3.21 HASWELL", "HASWELL", Processor::avx512).advice ==
+    CHECK(describe_openblas("OpenBLAS 0.3.21 HASWELL", "HASWELL", InstructionSet::avx512).advice ==
           "an OpenBLAS built with DYNAMIC_ARCH makes products up to 2 times as fast");
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include <normplace/detail/instruction_set.hpp>
+
 #if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)
 #define NORMPLACE_CAN_ASK_BLAS 1
 // Null in a process without them. The names are ours, so that a library's own header may declare them in its way.
@@ -36,21 +38,8 @@ struct BlasDescription {
 
 namespace detail {
 
-enum class Processor { older, avx2, avx512 };
-
-/// The processor that this program runs on.
-inline Processor processor() {
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        return Processor::avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Processor::avx2;
-#endif
-    return Processor::older;
-}
-
-/// The processor that OpenBLAS's kernels of this name are for. A name that is not known here is a new one.
-inline Processor processor_of_kernels(std::string name) {
+/// What OpenBLAS's kernels of this name are written in. A name that is not known here is a new one.
+inline InstructionSet instruction_set_of_kernels(std::string name) {
     for (char& letter : name)
         if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
     constexpr std::string_view avx2[] = {"haswell", "zen", "excavator"};
@@ -58,20 +47,20 @@ inline Processor processor_of_kernels(std::string name) {
         "generic",      "katmai",    "coppermine", "northwood",   "prescott",  "banias",     "atom",
         "core2",        "penryn",    "dunnington", "nehalem",     "nano",      "athlon",     "opteron",
         "opteron_sse3", "barcelona", "bobcat",     "sandybridge", "bulldozer", "piledriver", "steamroller"};
-    if (std::find(std::begin(older), std::end(older), name) != std::end(older)) return Processor::older;
-    if (std::find(std::begin(avx2), std::end(avx2), name) != std::end(avx2)) return Processor::avx2;
-    return Processor::avx512;
+    if (std::find(std::begin(older), std::end(older), name) != std::end(older)) return InstructionSet::baseline;
+    if (std::find(std::begin(avx2), std::end(avx2), name) != std::end(avx2)) return InstructionSet::avx2;
+    return InstructionSet::avx512;
 }
 
 /// @param config openblas_get_config(): "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH NO_AFFINITY Prescott MAX_THREADS=64"
-inline BlasDescription describe_openblas(std::string_view config, std::string_view kernels, Processor processor) {
+inline BlasDescription describe_openblas(std::string_view config, std::string_view kernels, InstructionSet processor) {
     BlasDescription openblas{
         std::string(config.substr(0, config.find(' ', config.find(' ') + 1))), std::string(kernels), {}};
-    const Processor known = processor_of_kernels(openblas.kernels);
+    const InstructionSet known = instruction_set_of_kernels(openblas.kernels);
     if (known >= processor) return openblas;
-    const bool avx512 = processor == Processor::avx512, dynamic = config.find("DYNAMIC_ARCH") != config.npos;
+    const bool avx512 = processor == InstructionSet::avx512, dynamic = config.find("DYNAMIC_ARCH") != config.npos;
     // One thread of a Xeon of 2023, OpenBLAS 0.3.21: 22 GF/s with Prescott's kernels, 110 with SkylakeX's.
-    const char* times = known == Processor::avx2 ? "2" : avx512 ? "5" : "3";
+    const char* times = known == InstructionSet::avx2 ? "2" : avx512 ? "5" : "3";
     if (!dynamic) openblas.advice = "an OpenBLAS built with DYNAMIC_ARCH";
     else openblas.advice = avx512 ? "OPENBLAS_CORETYPE=SkylakeX" : "OPENBLAS_CORETYPE=Haswell";
     openblas.advice += std::string(" makes products up to ") + times + " times as fast";
@@ -84,7 +73,8 @@ inline BlasDescription describe_openblas(std::string_view config, std::string_vi
 inline BlasDescription blas_description() {
 #ifdef NORMPLACE_CAN_ASK_BLAS
     if (normplace_openblas_config && normplace_openblas_core)
-        return detail::describe_openblas(normplace_openblas_config(), normplace_openblas_core(), detail::processor());
+        return detail::describe_openblas(normplace_openblas_config(), normplace_openblas_core(),
+                                         detail::instruction_set());
     if (normplace_blis_version) return {std::string("BLIS ") + normplace_blis_version(), {}, {}};
     if (normplace_mkl_version) {
         std::array<char, 200> text{};

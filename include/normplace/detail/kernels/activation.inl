@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The rectifier, and GELU in float: y = u Phi(u), with the normal distribution function Phi to 2 units of float's last
-// place. With z = |u| and t = 1 / (1 + 0.35 z), Phi(-z) = exp(-z^2/2) t Q(t), where Q is the polynomial of degree 8 that
-// is best in relative error (3e-8) for z up to 14.
+// place. With z = |u| and t = 1 / (1 + 0.35 z), Phi(-z) = exp(-z^2/2) t Q(t), where Q is the polynomial of degree 8
+// that is best in relative error (3e-8) for z up to 14.
 
 /// y = max(u, 0); NaN stays NaN. y may be u.
 template <class T>
@@ -57,8 +57,7 @@ inline void gelu_rows(const float* u, float* y, std::size_t count) {
 /// du = (Phi(u) + u phi(u)) dy. du may be u or dy.
 inline void gelu_backward_rows(const float* u, const float* dy, float* du, std::size_t count) {
     std::size_t i = 0;
-    for (; i + lanes<float> <= count; i += lanes<float>)
-        store(du + i, gelu_derivative(load(u + i)) * load(dy + i));
+    for (; i + lanes<float> <= count; i += lanes<float>) store(du + i, gelu_derivative(load(u + i)) * load(dy + i));
     if (i < count)
         store_end(du + i, gelu_derivative(load_end(u + i, count - i)) * load_end(dy + i, count - i), count - i);
 }

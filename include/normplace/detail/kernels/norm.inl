@@ -9,7 +9,7 @@
 template <bool centred, class T>
 void norm_row(const Term<T>* terms, std::size_t term_count, std::size_t row, std::size_t width, T epsilon,
               const T* gain, const T* bias, T* y, T* normalized, T& inverse_deviation) {
-    const std::size_t whole = width / lanes<T> * lanes<T>, pairs = width / (2 * lanes<T>) * (2 * lanes<T>);
+    const std::size_t whole = width - width % lanes<T>, pairs = width - width % (2 * lanes<T>);
     const T count = static_cast<T>(width);
     const T* v = terms[0].data + row * width;
     T* h = normalized + row * width;
@@ -78,8 +78,8 @@ void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, 
         norm_row<centred>(terms, term_count, row, width, epsilon, gain, bias, y, normalized, inverse_deviation[row]);
 }
 
-/// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for RMSNorm;
-/// dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy` or a term's data.
+/// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for
+/// RMSNorm; dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy` or a term's data.
 template <bool centred, class T>
 void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t term_count, std::size_t begin,
                         std::size_t end, std::size_t width, const T* gain, const T* normalized,

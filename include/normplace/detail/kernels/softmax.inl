@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Softmax over the rows of a tile of scores: scores of some queries (rows) against some keys (columns), scaled already.
-// Row r sees its first min(columns, visible + r) columns (a causal mask), of which those with a `mask` of minus infinity
-// are padding. What a row does not see becomes 0.
+// Row r sees its first min(columns, visible + r) columns (a causal mask), of which those with a `mask` of minus
+// infinity are padding. What a row does not see becomes 0.
 
 /// Columns that row r of a tile sees.
 NORMPLACE_INLINE std::size_t seen_columns(const Tile& tile, std::size_t r) {
@@ -52,8 +52,8 @@ void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* tot
 }
 
 /// Backward through the same tile: scores become the weights p = exp(score - log_total), and `gradient`, which holds
-/// dLoss/dp, becomes dLoss/dscore = p (dp - projection), where projection is the row's sum of p dp over all tiles. A row
-/// that sees nothing has log_total = +infinity, so its p is 0.
+/// dLoss/dp, becomes dLoss/dscore = p (dp - projection), where projection is the row's sum of p dp over all tiles. A
+/// row that sees nothing has log_total = +infinity, so its p is 0.
 template <class T>
 void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* mask, const T* log_total,
                            const T* projection) {
