@@ -66,15 +66,20 @@ TEST_CASE("a product too large for a BLAS index is refused") {
         "gemm: size 1099511627776 exceeds what a BLAS index holds");
 }
 
-TEST_CASE("the BLAS's threads are put back as they were") {
-#ifdef NORMPLACE_HAS_OPENBLAS_SWITCH
-    if (openblas_get_num_threads) {
-        const int before = openblas_get_num_threads();
+TEST_CASE("the BLAS's threads are put back as they were, by the last who took them") {
+#if defined(NORMPLACE_HAS_OPENBLAS_SWITCH) && defined(_OPENMP)
+    if (openblas_get_num_threads && openblas_get_parallel && openblas_get_parallel() == 1) {
+        const int before = openblas_get_num_threads(), openmp = omp_get_max_threads();
+        openblas_set_num_threads(2);
         {
-            const detail::SingleThreadedBlas guard;
+            const detail::SingleThreadedBlas outer;
             CHECK(openblas_get_num_threads() == 1);
+            { const detail::SingleThreadedBlas inner; }
+            CHECK(openblas_get_num_threads() == 1);
+            CHECK(omp_get_max_threads() == openmp);
         }
-        CHECK(openblas_get_num_threads() == before);
+        CHECK(openblas_get_num_threads() == 2);
+        openblas_set_num_threads(before);
     }
 #endif
 }

@@ -1,6 +1,7 @@
 // Parameters walked by name, side by side with their gradients.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -141,4 +142,13 @@ TEST_CASE("a training step's walks allocate nothing once everything has its shap
     CHECK(allocations_in(step) > 0);
     CHECK(allocations_in([&] { zero_gradients(encoder, gradients); }) == 0);
     CHECK(allocations_in(step) == 0);
+}
+
+TEST_CASE("gradients so large that threads share them are zeroed everywhere") {
+    const Linear<float> layer(1000, 999);
+    Linear<float>::Gradients gradients;
+    zero_gradients(layer, gradients);
+    gradients.weight.fill(1.0f);
+    zero_gradients(layer, gradients);
+    CHECK(std::all_of(gradients.weight.begin(), gradients.weight.end(), [](float g) { return g == 0.0f; }));
 }
