@@ -233,6 +233,92 @@ def cross_attention(name, seed):
           {"x": x, "memory": memory, **p, "y": y, "dy": dy, "dx": x.grad, "dmemory": memory.grad, **gradients})
 
 
+# ---- torch.nn.TransformerEncoder and torch.nn.TransformerDecoder: the encoder-decoder ---------------------------------
+
+TORCH_DECODER_NAMES = {
+    "self_attn.out_proj.weight": "self_attention.out.weight", "self_attn.out_proj.bias": "self_attention.out.bias",
+    "multihead_attn.out_proj.weight": "cross_attention.out.weight",
+    "multihead_attn.out_proj.bias": "cross_attention.out.bias",
+    "norm1.weight": "self_attention.norm.gain", "norm1.bias": "self_attention.norm.bias",
+    "norm2.weight": "cross_attention.norm.gain", "norm2.bias": "cross_attention.norm.bias",
+    "linear1.weight": "feed_forward.linear1.weight", "linear1.bias": "feed_forward.linear1.bias",
+    "linear2.weight": "feed_forward.linear2.weight", "linear2.bias": "feed_forward.linear2.bias",
+    "norm3.weight": "feed_forward.norm.gain", "norm3.bias": "feed_forward.norm.bias",
+}  # fmt: skip
+
+
+def torch_decoder_parameters(decoder):
+    for name, parameter in decoder.named_parameters():
+        if name.startswith("norm."):
+            yield parameter, ["final_norm.gain" if name.endswith("weight") else "final_norm.bias"]
+            continue
+        _, layer, rest = name.split(".", 2)
+        for module, block in (("self_attn", "self_attention"), ("multihead_attn", "cross_attention")):
+            if rest.startswith(f"{module}.in_proj_"):
+                kind = rest.removeprefix(f"{module}.in_proj_")
+                yield parameter, [f"layers.{layer}.{block}.{part}.{kind}" for part in ("query", "key", "value")]
+                break
+        else:
+            yield parameter, [f"layers.{layer}.{TORCH_DECODER_NAMES[rest]}"]
+
+
+def sinusoids(length):
+    position, column = torch.arange(length)[:, None], torch.arange(D)[None, :]
+    angle = position / 10000 ** ((column - column % 2) / D)
+    return torch.where(column % 2 == 0, angle.sin(), angle.cos())
+
+
+def transformer(name, seed, encoder_placement, decoder_placement, tied):
+    """Tokens to loss; the decoder's input is shifted by the caller. Where nothing is tied, the source vocabulary is
+    another one."""
+    torch.manual_seed(seed)
+    source_vocabulary = V if tied == "everything" else V + 2
+    kinds = {"batch_first": True, "dropout": 0.0, "layer_norm_eps": EPSILON}
+    pre_encoder, pre_decoder = encoder_placement == "pre-ln", decoder_placement == "pre-ln"
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, H, F, norm_first=pre_encoder, **kinds), L,
+                                    norm=nn.LayerNorm(D, EPSILON) if pre_encoder else None,
+                                    enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(D, H, F, norm_first=pre_decoder, **kinds), L,
+                                    norm=nn.LayerNorm(D, EPSILON) if pre_decoder else None)
+    walks = [("encoder.", torch_parameters(encoder)), ("decoder.", torch_decoder_parameters(decoder))]
+    walks = [(prefix, list(walk)) for prefix, walk in walks]
+    tables = {"target.token_embedding.weight": (V, D)}
+    if tied != "everything":
+        tables["source.token_embedding.weight"] = (source_vocabulary, D)
+    if tied == "none":
+        tables["readout.weight"] = (V, D)
+    p = draw_parameters(tables.items())
+    parts = {}
+    with torch.no_grad():
+        for prefix, walk in walks:
+            for parameter, names in walk:
+                for part, values in zip(names, parameter.chunk(len(names))):
+                    values.copy_(draw(part, *values.shape))
+                    parts[prefix + part] = values.clone()
+    target_table = p["target.token_embedding.weight"]
+    source, target, targets = (torch.randint(v, (B, n)) for v, n in ((source_vocabulary, MEMORY), (V, S), (V, S)))
+    targets[1, 2] = -1
+    padding = torch.tensor([[False, False, True, True], [False, False, False, False]])
+    embed = lambda table, ids: math.sqrt(D) * table[ids] + sinusoids(ids.shape[1])
+    memory = encoder(embed(p.get("source.token_embedding.weight", target_table), source), src_key_padding_mask=padding)
+    y = decoder(embed(target_table, target), memory, tgt_mask=nn.Transformer.generate_square_subsequent_mask(S),
+                tgt_is_causal=True, memory_key_padding_mask=padding)
+    logits = functional.linear(y, p.get("readout.weight", target_table))
+    loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, label_smoothing=0.1,
+                                    reduction="sum")
+    loss.backward()
+    gradients = {n: t.grad for n, t in p.items()}
+    for prefix, walk in walks:
+        for parameter, names in walk:
+            gradients |= {prefix + part: g for part, g in zip(names, parameter.grad.chunk(len(names)))}
+    config = {"model": "transformer", "encoder": encoder_placement, "decoder": decoder_placement, "tied": tied,
+              "width": D, "heads": H, "feed_forward": F, "layers": L, "epsilon": EPSILON, "label_smoothing": 0.1,
+              "source_vocabulary": source_vocabulary, "target_vocabulary": V, "source": source.tolist(),
+              "padding": padding.tolist(), "target": target.tolist(), "targets": targets.tolist()}
+    write(name, config, {**p, **parts, "logits": logits, "loss": loss.reshape(1),
+                         **{f"grad.{n}": t for n, t in gradients.items()}})
+
+
 if __name__ == "__main__":
     seed = 0
     for placement in ("pre-ln", "post-ln"):
@@ -249,3 +335,5 @@ if __name__ == "__main__":
     formula_encoder("ln-scaling", 16, "ln-scaling", activation="gelu")
     language_model("language-model", 17)
     cross_attention("cross-attention", 18)
+    transformer("transformer-post-ln", 19, "post-ln", "post-ln", "everything")
+    transformer("transformer-mixed", 20, "post-ln", "pre-ln", "none")

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +27,12 @@ struct AttentionOptions {
     bool causal = false;    ///< a token attends to itself and to what stands before it
     bool bias = true;
     bool output_projection = true;  ///< false: no W_o, as in Xiong et al. 2020's theory
+};
+
+/// Decoding token by token: of each sequence, x is the one token at `position`, counted from 0. The cache keeps the
+/// keys and values of those before it, and has room for `length`. Position 0 begins anew.
+struct DecodingStep {
+    std::size_t position = 0, length = 1;
 };
 
 /// What self- and cross-attention share: the four projections and the heads between them.
@@ -81,6 +88,13 @@ public:
         if (options_.output_projection) out.initialize(initializer, Role::out);
     }
 
+    /// Between two decoding steps: sequence i goes on from what was sequence `parents[i]`.
+    /// @throws std::invalid_argument when there was none
+    void select(Cache& cache, std::span<const std::size_t> parents) const {
+        for (Activations<T>* kept : {&cache.key, &cache.value}) select_rows(*kept, parents);
+        if (cache.padding.size()) select_rows(cache.padding, parents);
+    }
+
 protected:
     const char* name = "attention";  // for messages
 
@@ -112,6 +126,56 @@ protected:
                 out.forward_rows(cache.heads.data(), y.data(), begin, end);
             });
         else detail::copy(y, cache.heads);
+    }
+
+    /// One decoding step: x, y (B, 1, D). `memory` is read at position 0 only; without one, x's own key and value join
+    /// those that the cache holds.
+    void attend_next(const Activations<T>& x, Activations<T>& y, Cache& cache, const DecodingStep& step,
+                     const Activations<T>* memory, const KeyPaddingMask& mask) const {
+        const std::size_t batch = x.shape()[0], d = width();
+        detail::require_shape(name, "x", x, {batch, 1, d});
+        detail::require(step.position < step.length, name, [&] {
+            return "position " + std::to_string(step.position) + " is not one of " + std::to_string(step.length);
+        });
+        if (step.position == 0) {
+            detail::AttentionShape shape = shape_of(x, memory ? *memory : x);
+            if (!memory) shape.keys = step.length;
+            detail::reshape(cache.key, {batch, shape.keys, d});
+            detail::reshape(cache.value, {batch, shape.keys, d});
+            set_padding(mask, shape, cache);
+            if (memory) {
+                over_rows(*memory, 2, [&](std::size_t begin, std::size_t end) {
+                    key.forward_rows(memory->data(), cache.key.data(), begin, end);
+                    value.forward_rows(memory->data(), cache.value.data(), begin, end);
+                });
+            } else {  // what is not there yet is masked, and must be no NaN
+                detail::reshape(cache.padding, {batch, shape.keys});
+                cache.padding.fill(-std::numeric_limits<T>::infinity());
+                cache.key.fill(T(0));
+                cache.value.fill(T(0));
+            }
+        }
+        const std::size_t keys = cache.key.shape()[1];
+        detail::require_shape(name, "the cache's key", cache.key, {batch, memory ? keys : step.length, d});
+        detail::reshape(cache.query, {batch, 1, d});
+        detail::reshape(cache.heads, {batch, 1, d});
+        detail::reshape(cache.log_total, {batch * options_.heads, 1});
+        detail::reshape(y, {batch, 1, d});
+        query.forward_rows(x.data(), cache.query.data(), 0, batch);
+        if (!memory) {
+            detail::Scratch<T> row(batch * d);
+            for (const auto& [linear, kept] : {std::pair{&key, &cache.key}, {&value, &cache.value}}) {
+                linear->forward_rows(x.data(), row.data(), 0, batch);
+                for (std::size_t b = 0; b < batch; ++b)
+                    std::copy_n(row.data() + b * d, d, kept->data() + (b * keys + step.position) * d);
+            }
+            for (std::size_t b = 0; b < batch; ++b) cache.padding(b, step.position) = T(0);
+        }
+        const detail::AttentionShape shape{batch, options_.heads, 1, keys, d / options_.heads, false};
+        cache.filled = false;  // there is no backward of a decoding step
+        detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
+                                  options_.output_projection ? cache.heads.data() : y.data(), cache.log_total.data());
+        if (options_.output_projection) out.forward_rows(cache.heads.data(), y.data(), 0, batch);
     }
 
     /// Adds to gradients; sets dx, and dmemory or (when it is null) adds the memory's part to dx.
@@ -188,6 +252,23 @@ private:
             });
         }
     }
+    /// kept[i] = kept[parents[i]], along the first axis.
+    template <class Tensor>
+    void select_rows(Tensor& kept, std::span<const std::size_t> parents) const {
+        auto shape = detail::shape_of(kept);
+        const std::size_t rows = shape[0], size = rows ? kept.size() / rows : 0;
+        for (const std::size_t parent : parents)
+            detail::require(parent < rows, name, [&] {
+                return "sequence " + std::to_string(parent) + " is selected, but the cache holds " +
+                       std::to_string(rows);
+            });
+        detail::Scratch<T> old(kept.size());
+        std::copy_n(kept.data(), kept.size(), old.data());
+        shape[0] = parents.size();
+        detail::reshape(kept, shape);
+        for (std::size_t i = 0; i < parents.size(); ++i)
+            std::copy_n(old.data() + parents[i] * size, size, kept.data() + i * size);
+    }
     void set_padding(const KeyPaddingMask& mask, const detail::AttentionShape& shape, Cache& cache) const {
         if (mask.size()) detail::require_shape(name, "key padding mask", mask, {shape.batch, shape.keys});
         detail::reshape(cache.padding, detail::shape_of(mask));
@@ -219,6 +300,12 @@ public:
         detail::copy(x, cache.x);
         detail::reshape(cache.memory, {0, 0, 0});
         this->attend(x, x, y, cache, mask);
+    }
+
+    /// x, y: (B, 1, D), the token at step.position; it attends to itself and to those before it.
+    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const DecodingStep& step) const {
+        detail::require_distinct(this->name, "x", x, "y", y);
+        this->attend_next(x, y, cache, step, nullptr, {});
     }
 
     /// dy, dx: (B, S, D). Adds to gradients.
@@ -253,6 +340,13 @@ public:
         detail::copy(x, cache.x);
         detail::copy(memory, cache.memory);
         this->attend(x, memory, y, cache, mask);
+    }
+
+    /// x, y: (B, 1, D); memory (B, M, D) and mask (B, M) are read at position 0 only.
+    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Activations<T>& memory,
+                 const KeyPaddingMask& mask, const DecodingStep& step) const {
+        detail::require_distinct(this->name, "x", x, "y", y);
+        this->attend_next(x, y, cache, step, &memory, mask);
     }
 
     /// Sets dx (B, S, D) and dmemory (B, M, D), adds to gradients.

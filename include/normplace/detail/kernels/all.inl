@@ -15,6 +15,8 @@ namespace normplace::detail::NORMPLACE_INSTRUCTION_SET {
 #include <normplace/detail/kernels/norm.inl>
 //
 #include <normplace/detail/kernels/softmax.inl>
+//
+#include <normplace/detail/kernels/dropout.inl>
 
 }  // namespace normplace::detail::NORMPLACE_INSTRUCTION_SET
 

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The decoder layer (a causal self-attention block, a cross-attention block over the encoder's output, a feed-forward
+// block) and the stack of them, which ends in a norm exactly when the placement says so. Vaswani et al. 2017,
+// arXiv:1706.03762.
+#pragma once
+
+#include <span>
+#include <tuple>
+
+#include <normplace/nn/attention.hpp>
+#include <normplace/nn/dropout.hpp>
+#include <normplace/nn/feed_forward.hpp>
+#include <normplace/nn/layer_stack.hpp>
+#include <normplace/nn/residual_block.hpp>
+
+namespace normplace {
+
+struct DecoderOptions {
+    std::size_t layers = 0;        ///< L
+    std::size_t width = 0;         ///< D, of the memory too
+    std::size_t heads = 1;         ///< H
+    std::size_t feed_forward = 0;  ///< F
+    bool bias = true;              ///< of the linear layers and of the norms
+    double epsilon = 1e-5;
+    Activation activation = relu;
+};
+
+/// What the decoder looks at beside its own stream: the encoder's output (B, M, D) and where that is padding (B, M).
+template <class T>
+struct Memory {
+    const Activations<T>& states;
+    const KeyPaddingMask& padding;
+};
+
+template <class P, class T, class N = LayerNorm<T>>
+class DecoderLayer {
+public:
+    using Scalar = T;
+    using Options = DecoderOptions;
+    using SelfAttentionBlock = ResidualBlock<P, Dropout<MultiHeadAttention<T>>, N>;
+    using CrossAttentionBlock = ResidualBlock<P, Dropout<CrossAttention<T>>, N>;
+    using FeedForwardBlock = ResidualBlock<P, Dropout<FeedForward<T>>, N>;
+
+    struct Gradients {
+        typename SelfAttentionBlock::Gradients self_attention;
+        typename CrossAttentionBlock::Gradients cross_attention;
+        typename FeedForwardBlock::Gradients feed_forward;
+        template <class Self>
+        static auto members(Self& self) {
+            return std::make_tuple(named("self_attention", self.self_attention),
+                                   named("cross_attention", self.cross_attention),
+                                   named("feed_forward", self.feed_forward));
+        }
+    };
+    struct Cache {
+        typename SelfAttentionBlock::Cache self_attention;
+        typename CrossAttentionBlock::Cache cross_attention;
+        typename FeedForwardBlock::Cache feed_forward;
+        Activations<T> streams[2];  // the stream, or its gradient, between the blocks
+        DropoutKey dropout;         ///< set by the caller before forward; without: no dropout
+    };
+
+    SelfAttentionBlock self_attention;
+    CrossAttentionBlock cross_attention;
+    FeedForwardBlock feed_forward;
+
+    explicit DecoderLayer(const DecoderOptions& options, const Depth& depth = {})
+        : self_attention({options.width, options.heads, true, options.bias, true}, depth, options.epsilon,
+                         options.bias),
+          cross_attention({options.width, options.heads, false, options.bias, true}, depth, options.epsilon,
+                          options.bias),
+          feed_forward({options.width, options.feed_forward, options.bias, options.activation}, depth, options.epsilon,
+                       options.bias) {}
+
+    void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
+        self_attention.initialize(random, scheme);
+        cross_attention.initialize(random, scheme);
+        feed_forward.initialize(random, scheme);
+    }
+
+    /// x, y: (B, S, D). `observe(kind, stream)` sees the stream as it leaves each of the three blocks.
+    template <class Observe>
+    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+                 Observe&& observe) const {
+        cache.self_attention.sublayer.dropout = cache.dropout.at(0);
+        cache.cross_attention.sublayer.dropout = cache.dropout.at(1);
+        cache.feed_forward.sublayer.dropout = cache.dropout.at(2);
+        self_attention.forward(x, cache.streams[0], cache.self_attention);
+        observe(SublayerKind::attention, cache.streams[0]);
+        cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
+                                memory.padding);
+        observe(SublayerKind::cross_attention, cache.streams[1]);
+        feed_forward.forward(cache.streams[1], y, cache.feed_forward);
+        observe(SublayerKind::feed_forward, y);
+    }
+
+    /// One decoding step (attention.hpp): x, y (B, 1, D).
+    void decode(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+                const DecodingStep& step) const {
+        self_attention.forward(x, cache.streams[0], cache.self_attention, step);
+        cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
+                                memory.padding, step);
+        feed_forward.forward(cache.streams[1], y, cache.feed_forward);
+    }
+    void select(Cache& cache, std::span<const std::size_t> parents) const {
+        self_attention.sublayer.select(cache.self_attention.sublayer, parents);
+        cross_attention.sublayer.select(cache.cross_attention.sublayer, parents);
+    }
+
+    /// Sets dx and dmemory (B, M, D), adds to gradients. `observe(kind, gradient)` sees dLoss/d(stream) where the
+    /// stream leaves each block.
+    template <class Observe>
+    void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
+                  Gradients& gradients, Observe&& observe) const {
+        observe(SublayerKind::feed_forward, dy);
+        feed_forward.backward(dy, cache.streams[1], cache.feed_forward, gradients.feed_forward);
+        observe(SublayerKind::cross_attention, cache.streams[1]);
+        cross_attention.backward(cache.streams[1], cache.streams[0], cache.cross_attention, gradients.cross_attention,
+                                 dmemory);
+        observe(SublayerKind::attention, cache.streams[0]);
+        self_attention.backward(cache.streams[0], dx, cache.self_attention, gradients.self_attention);
+    }
+};
+
+/// L decoder layers under placement P, and its final norm if it has one: `layers.0.self_attention.query.weight` to
+/// `layers.5.feed_forward.norm.bias`, `final_norm.gain`.
+template <class P, class T, class N = LayerNorm<T>>
+class Decoder : public LayerStack<P, DecoderLayer<P, T, N>, N> {
+    using Stack = LayerStack<P, DecoderLayer<P, T, N>, N>;
+
+public:
+    using typename Stack::Gradients;
+    using typename Stack::Layer;
+    struct Cache : Stack::Cache {
+        Activations<T> dmemory;  // of one layer
+    };
+
+    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
+    explicit Decoder(const DecoderOptions& options) : Stack("Decoder", options) {}
+
+    /// x, y: (B, S, D). A token attends to itself, to those before it, and to the whole memory. `observe(layer, kind,
+    /// stream)` sees the residual stream as it leaves each block, layers counted from 0.
+    template <class Observe>
+    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+                 Observe&& observe) const {
+        this->forward_layers(x, y, cache,
+                             [&](std::size_t l, const Layer& layer, const Activations<T>& in, Activations<T>& out,
+                                 typename Layer::Cache& layer_cache) {
+                                 layer.forward(
+                                     in, out, layer_cache, memory,
+                                     [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
+                             });
+    }
+    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory) const {
+        forward(x, y, cache, memory, [](std::size_t, SublayerKind, const Activations<T>&) {});
+    }
+
+    /// One decoding step: x, y (B, 1, D). What it computes is the row at step.position of the other forward, without
+    /// dropout. The memory is read at position 0 only.
+    void decode(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+                const DecodingStep& step) const {
+        cache.dropout = {};
+        this->forward_layers(
+            x, y, cache,
+            [&](std::size_t, const Layer& layer, const Activations<T>& in, Activations<T>& out,
+                typename Layer::Cache& layer_cache) { layer.decode(in, out, layer_cache, memory, step); });
+    }
+    /// Between two decoding steps: sequence i goes on from what was sequence `parents[i]`.
+    void select(Cache& cache, std::span<const std::size_t> parents) const {
+        for (std::size_t l = 0; l < this->layers.size(); ++l) this->layers[l].select(cache.layers[l], parents);
+    }
+
+    /// Sets dx (B, S, D) and dmemory (B, M, D), given dy = dLoss/dy of the last forward with this cache. Adds to
+    /// gradients. `observe(layer, kind, gradient)` sees dLoss/d(stream) where the stream leaves each block.
+    template <class Observe>
+    void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
+                  Gradients& gradients, Observe&& observe) const {
+        this->backward_layers(dy, dx, cache, gradients,
+                              [&](std::size_t l, const Layer& layer, const Activations<T>& out, Activations<T>& in,
+                                  typename Layer::Cache& layer_cache, typename Layer::Gradients& layer_gradients) {
+                                  const bool last = l + 1 == this->layers.size();
+                                  layer.backward(
+                                      out, in, last ? dmemory : cache.dmemory, layer_cache, layer_gradients,
+                                      [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
+                                  if (last) return;
+                                  const T* more = cache.dmemory.data();
+                                  for (T& entry : dmemory.storage()) entry += *more++;
+                              });
+    }
+    void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
+                  Gradients& gradients) const {
+        backward(dy, dx, dmemory, cache, gradients, [](std::size_t, SublayerKind, const Activations<T>&) {});
+    }
+};
+
+}  // namespace normplace
