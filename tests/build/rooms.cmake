@@ -3,6 +3,7 @@
 cmake_minimum_required(VERSION 3.23)
 set(placement_may_see placement)
 set(analysis_may_see placement analysis)
+set(text_may_see text)
 set(nn_may_see placement nn detail)
 set(measure_may_see placement analysis nn detail measure)
 set(train_may_see placement nn detail train)
