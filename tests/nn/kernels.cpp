@@ -85,6 +85,17 @@ TEST_CASE_TEMPLATE("exp has an answer for every number", T, float, double) {
     }
 }
 
+TEST_CASE_TEMPLATE("where exp leaves the normal numbers it stays between 0 and the smallest", T, float, double) {
+    const T first = static_cast<T>(std::log(static_cast<double>(std::numeric_limits<T>::min())));
+    std::vector<T> x;
+    for (int i = 1; i <= 1000; ++i) x.push_back(first - static_cast<T>(i) * T(1e-3));
+    for (const InstructionSet set : instruction_sets())
+        for (const T y : exp_of(x, set).y) {
+            CHECK(y >= T(0));
+            CHECK(y <= std::numeric_limits<T>::min());
+        }
+}
+
 TEST_CASE_TEMPLATE("rows of every length, on every instruction set", T, float, double) {
     const double tolerance = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
     for (std::size_t length = 0; length <= 70; ++length) {
@@ -106,6 +117,38 @@ TEST_CASE_TEMPLATE("rows of every length, on every instruction set", T, float, d
         for (const T v : y) total += static_cast<double>(v);
         if (length) CHECK(total == doctest::Approx(1.0).epsilon(tolerance));
     }
+}
+
+TEST_CASE_TEMPLATE("softmax of rows of every length, on every instruction set", T, float, double) {
+    const double tolerance = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+    constexpr std::size_t rows = 4;
+    for (const InstructionSet set : instruction_sets())
+        for (std::size_t columns = 1; columns <= 70; ++columns) {
+            std::vector<T> x(rows * columns), y(rows * columns);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const double largest = i / columns == 1 ? 1e4 : 0.0;  // a row's is not its neighbour's
+                x[i] = static_cast<T>(largest + 4.0 * std::sin(static_cast<double>(7 * i + columns)));
+            }
+            if (columns > 1) x[2 * columns] = -infinity;
+            x[4 * columns - 1] = nan;
+            KERNEL_OF(set, softmax_rows, x.data(), y.data(), rows, columns);
+            double worst = 0.0;
+            for (std::size_t r = 0; r + 1 < rows; ++r) {
+                const T *row = x.data() + r * columns, largest = *std::max_element(row, row + columns);
+                double sum = 0.0;
+                for (std::size_t c = 0; c < columns; ++c) sum += std::exp(static_cast<double>(row[c] - largest));
+                for (std::size_t c = 0; c < columns; ++c)
+                    worst = std::max(worst, std::abs(static_cast<double>(y[r * columns + c]) -
+                                                     std::exp(static_cast<double>(row[c] - largest)) / sum));
+            }
+            CAPTURE(static_cast<int>(set));
+            CAPTURE(columns);
+            CHECK(worst < tolerance);
+            for (std::size_t c = 0; c < columns; ++c) CHECK(std::isnan(y[3 * columns + c]));
+            KERNEL_OF(set, softmax_rows, x.data(), x.data(), rows, columns);  // in place
+            CHECK(std::equal(y.begin(), y.end() - static_cast<std::ptrdiff_t>(columns), x.begin()));
+        }
 }
 
 TEST_CASE_TEMPLATE("the rectifier and its gradient keep NaN and stop at 0", T, float, double) {
@@ -183,7 +226,7 @@ template <class T, bool centred>
 void check_norm_rows(InstructionSet set) {
     constexpr double tolerance = 4096 * static_cast<double>(std::numeric_limits<T>::epsilon());
     constexpr T epsilon = T(1e-5);
-    constexpr std::size_t rows = 3;
+    constexpr std::size_t rows = 6;  // beyond the number that are worked on together
     for (std::size_t width = 1; width <= 70; ++width)
         for (const std::size_t offset : {0, 1, 3}) {
             const auto at = [](std::size_t i, double phase) {
@@ -252,6 +295,28 @@ TEST_CASE_TEMPLATE("a norm's rows of every width and alignment, on every instruc
         check_norm_rows<T, true>(set);
         check_norm_rows<T, false>(set);
     }
+}
+
+TEST_CASE_TEMPLATE("a norm's rows in place, on every instruction set", T, float, double) {
+    constexpr std::size_t rows = 6;
+    for (const InstructionSet set : instruction_sets())
+        for (const std::size_t width : {1, 7, 16, 33, 70, 600}) {
+            std::vector<T> x(rows * width), y(x.size()), h(x.size()), s(rows), gain(width), again = h, once_more = s;
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+            for (std::size_t i = 0; i < width; ++i) gain[i] = static_cast<T>(i + 1);
+            const Term<T> term{T(1), x.data()};
+            const T* no_bias = nullptr;
+            KERNEL_OF(set, norm_rows<true>, &term, std::size_t{1}, std::size_t{0}, rows, width, T(1e-5), gain.data(),
+                      no_bias, y.data(), h.data(), s.data());
+            KERNEL_OF(set, norm_rows<true>, &term, std::size_t{1}, std::size_t{0}, rows, width, T(1e-5), gain.data(),
+                      no_bias, x.data(), again.data(), once_more.data());
+            CAPTURE(static_cast<int>(set));
+            CAPTURE(width);
+            for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == gain[i % width] * h[i]);
+            CHECK(x == y);
+            CHECK(again == h);
+            CHECK(once_more == s);
+        }
 }
 
 // Two tiles of a causal mask, the second with padding, in rows of every length, against the softmax of the whole row.

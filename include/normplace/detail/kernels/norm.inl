@@ -4,78 +4,120 @@
 // last writing, so further passes over it cost little; the sum in `norm(x + f(x))` is made there too. Sums run in two
 // packs, since an addition takes several cycles and does not wait for the other's.
 
-/// normalized = (v - mean(v)) * inverse_deviation (v itself is not centred for RMSNorm), with v the sum of the terms at
-/// row `row`; y = gain o normalized + bias. `bias` may be null, `y` a term's data.
-template <bool centred, class T>
-void norm_row(const Term<T>* terms, std::size_t term_count, std::size_t row, std::size_t width, T epsilon,
-              const T* gain, const T* bias, T* y, T* normalized, T& inverse_deviation) {
+/// (v - shift) - mean, for scalars and packs; v itself for RMSNorm.
+template <bool centred, class V, class T>
+NORMPLACE_INLINE V centre(const V& v, T shift, T mean) {
+    return centred ? (v - shift) - mean : v;
+}
+
+/// The mean of v - shift.
+template <class T>
+T mean_of(const T* v, std::size_t width, T shift) {
     const std::size_t whole = width - width % lanes<T>, pairs = width - width % (2 * lanes<T>);
-    const T count = static_cast<T>(width);
-    const T* v = terms[0].data + row * width;
-    T* h = normalized + row * width;
-    y += row * width;
-    if (term_count > 1 || terms[0].factor != T(1)) {
-        combine(terms, term_count, normalized, row * width, width);
-        v = h;
-    }
-    const T shift = centred ? v[0] : T(0);
-    T mean = 0;  // of v - shift
-    if constexpr (centred) {
-        Pack<T> even{}, odd{};
-        std::size_t i = 0;
-        for (; i < pairs; i += 2 * lanes<T>) {
-            even += load(v + i) - shift;
-            odd += load(v + i + lanes<T>) - shift;
-        }
-        if (i < whole) even += load(v + i) - shift;
-        mean = sum<T>(even + odd);
-        for (i = whole; i < width; ++i) mean += v[i] - shift;
-        mean /= count;
-    }
     Pack<T> even{}, odd{};
     std::size_t i = 0;
     for (; i < pairs; i += 2 * lanes<T>) {
-        const Pack<T> a = (load(v + i) - shift) - mean, b = (load(v + i + lanes<T>) - shift) - mean;
+        even += load(v + i) - shift;
+        odd += load(v + i + lanes<T>) - shift;
+    }
+    if (i < whole) even += load(v + i) - shift;
+    T total = sum<T>(even + odd);
+    for (i = whole; i < width; ++i) total += v[i] - shift;
+    return total / static_cast<T>(width);
+}
+
+/// The mean of the centred row's squares.
+template <bool centred, class T>
+T mean_square_of(const T* v, std::size_t width, T shift, T mean) {
+    const std::size_t whole = width - width % lanes<T>, pairs = width - width % (2 * lanes<T>);
+    Pack<T> even{}, odd{};
+    std::size_t i = 0;
+    for (; i < pairs; i += 2 * lanes<T>) {
+        const Pack<T> a = centre<centred>(load(v + i), shift, mean);
+        const Pack<T> b = centre<centred>(load(v + i + lanes<T>), shift, mean);
         even += a * a;
         odd += b * b;
     }
     if (i < whole) {
-        const Pack<T> a = (load(v + i) - shift) - mean;
+        const Pack<T> a = centre<centred>(load(v + i), shift, mean);
         even += a * a;
     }
     T squares = sum<T>(even + odd);
     for (i = whole; i < width; ++i) {
-        const T a = (v[i] - shift) - mean;
+        const T a = centre<centred>(v[i], shift, mean);
         squares += a * a;
     }
-    const T s = T(1) / std::sqrt(squares / count + epsilon);
-    inverse_deviation = s;
-    if (width < lanes<T>) {
-        for (i = 0; i < width; ++i) {
-            h[i] = ((v[i] - shift) - mean) * s;
-            y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
-        }
-        return;
-    }
-    // Aligned stores; the row's two ends, which these may miss, are computed before anything is overwritten.
-    const std::size_t last = width - lanes<T>;
-    const Pack<T> first_h = ((load(v) - shift) - mean) * s, last_h = ((load(v + last) - shift) - mean) * s;
-    for (i = head_of(y); i <= last; i += lanes<T>) {
-        const Pack<T> a = ((load(v + i) - shift) - mean) * s;
-        store(h + i, a);
-        store(y + i, bias ? load(gain + i) * a + load(bias + i) : load(gain + i) * a);
-    }
-    store(h, first_h);
-    store(h + last, last_h);
-    store(y, bias ? load(gain) * first_h + load(bias) : load(gain) * first_h);
-    store(y + last, bias ? load(gain + last) * last_h + load(bias + last) : load(gain + last) * last_h);
+    return squares / static_cast<T>(width);
 }
 
+/// y[i] = pack_at(i), for a row of a pack or more. Stores are aligned; the row's two ends, which these may miss, are
+/// computed before anything is overwritten. Each pack is computed before the last is stored: a processor takes a load
+/// for one of what an earlier store, whole pages away, has yet to write, and tensors of the same size often lie so.
+template <class T, class PackAt>
+NORMPLACE_INLINE void write_row(T* y, std::size_t width, const PackAt& pack_at) {
+    const std::size_t last = width - lanes<T>;
+    const Pack<T> first_pack = pack_at(0), last_pack = pack_at(last);
+    std::size_t i = head_of(y);
+    if (i <= last) {
+        Pack<T> pack = pack_at(i);
+        for (; i + lanes<T> <= last; i += lanes<T>) {
+            const Pack<T> next = pack_at(i + lanes<T>);
+            store(y + i, pack);
+            pack = next;
+        }
+        store(y + i, pack);
+    }
+    store(y, first_pack);
+    store(y + last, last_pack);
+}
+
+/// h = the centred row * s. h may be v.
+template <bool centred, class T>
+void normalize(const T* v, std::size_t width, T shift, T mean, T s, T* h) {
+    if (width >= lanes<T>)
+        write_row(h, width, [&](std::size_t i) { return centre<centred>(load(v + i), shift, mean) * s; });
+    else
+        for (std::size_t i = 0; i < width; ++i) h[i] = centre<centred>(v[i], shift, mean) * s;
+}
+
+/// y = gain o h + bias
+template <class T>
+void apply_gain(const T* h, std::size_t width, const T* gain, const T* bias, T* y) {
+    if (width >= lanes<T>)
+        write_row(y, width, [&](std::size_t i) {
+            return bias ? load(gain + i) * load(h + i) + load(bias + i) : load(gain + i) * load(h + i);
+        });
+    else
+        for (std::size_t i = 0; i < width; ++i) y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
+}
+
+/// normalized = (v - mean(v)) * inverse_deviation (v itself is not centred for RMSNorm), with v the sum of the terms;
+/// y = gain o normalized + bias. `bias` may be null, `y` a term's data. Short rows go through each step a few at a
+/// time: one's sums and roots take many cycles, in which the processor works on the next.
 template <bool centred, class T>
 void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, std::size_t end, std::size_t width,
                T epsilon, const T* gain, const T* bias, T* y, T* normalized, T* inverse_deviation) {
-    for (std::size_t row = begin; row < end; ++row)
-        norm_row<centred>(terms, term_count, row, width, epsilon, gain, bias, y, normalized, inverse_deviation[row]);
+    constexpr std::size_t most = 4;
+    const std::size_t block = std::clamp<std::size_t>(512 / width, 1, most);
+    const bool is_sum = term_count > 1 || terms[0].factor != T(1);
+    T shift[most]{}, mean[most]{};
+    for (std::size_t first = begin; first < end; first += block) {
+        const std::size_t count = std::min(block, end - first);
+        const T* v = (is_sum ? normalized : terms[0].data) + first * width;
+        T* s = inverse_deviation + first;
+        if (is_sum) combine(terms, term_count, normalized, first * width, count * width);
+        if constexpr (centred)
+            for (std::size_t r = 0; r < count; ++r) {
+                shift[r] = v[r * width];
+                mean[r] = mean_of(v + r * width, width, shift[r]);
+            }
+        for (std::size_t r = 0; r < count; ++r)
+            s[r] = T(1) / std::sqrt(mean_square_of<centred>(v + r * width, width, shift[r], mean[r]) + epsilon);
+        T* h = normalized + first * width;
+        for (std::size_t r = 0; r < count; ++r)
+            normalize<centred>(v + r * width, width, shift[r], mean[r], s[r], h + r * width);
+        for (std::size_t r = 0; r < count; ++r) apply_gain(h + r * width, width, gain, bias, y + (first + r) * width);
+    }
 }
 
 /// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for

@@ -35,12 +35,12 @@ void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* tot
         const T shift = top == lowest ? T(0) : top;  // nothing seen yet: exp(-infinity - 0) = 0
         Pack<T> totals{};
         for (std::size_t j = 0; j < whole; j += lanes<T>) {
-            const Pack<T> p = exp<T>(load(row + j) - shift);
+            const Pack<T> p = bounded_exp<T>(load(row + j) - shift);
             store(row + j, p);
             totals += p;
         }
         if (left) {
-            const Pack<T> p = exp<T>(end - shift);
+            const Pack<T> p = bounded_exp<T>(end - shift);
             store_end(row + whole, p, left);
             totals += p;
         }
@@ -63,14 +63,14 @@ void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* ma
         for (std::size_t j = 0; j < whole; j += lanes<T>) {
             Pack<T> score = load(row + j);
             if (mask) score += load(mask + j);
-            const Pack<T> p = exp<T>(score - log_total[r]);
+            const Pack<T> p = bounded_exp<T>(score - log_total[r]);
             store(row + j, p);
             store(d + j, p * (load(d + j) - projection[r]));
         }
         if (left) {
             Pack<T> score = load_end(row + whole, left);
             if (mask) score += load_end(mask + whole, left);
-            const Pack<T> p = exp<T>(score - log_total[r]);
+            const Pack<T> p = bounded_exp<T>(score - log_total[r]);
             store_end(row + whole, p, left);
             store_end(d + whole, p * (load_end(d + whole, left) - projection[r]), left);
         }
@@ -78,14 +78,35 @@ void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* ma
     }
 }
 
-/// The largest of a row; minus infinity of none.
+/// The largest of a row; minus infinity of none. A maximum takes several cycles, and does not wait for another pack's.
 template <class T>
 T largest_of(const T* x, std::size_t count) {
     constexpr T lowest = -std::numeric_limits<T>::infinity();
     if (count < lanes<T>) return reduce<Larger, T>(load_end(x, count, lowest));
-    Pack<T> largest = load(x + count - lanes<T>);
-    for (std::size_t j = 0; j + lanes<T> <= count; j += lanes<T>) largest = Larger::of(load(x + j), largest);
-    return reduce<Larger, T>(largest);
+    Pack<T> a = load(x + count - lanes<T>), b = a, c = a, d = a;
+    std::size_t j = 0;
+    for (; j + 4 * lanes<T> <= count; j += 4 * lanes<T>) {
+        a = Larger::of(load(x + j), a);
+        b = Larger::of(load(x + j + lanes<T>), b);
+        c = Larger::of(load(x + j + 2 * lanes<T>), c);
+        d = Larger::of(load(x + j + 3 * lanes<T>), d);
+    }
+    for (; j + lanes<T> <= count; j += lanes<T>) a = Larger::of(load(x + j), a);
+    return reduce<Larger, T>(Larger::of(Larger::of(a, b), Larger::of(c, d)));
+}
+
+/// The lanes of p from `first` on; 0 in those before.
+template <class T>
+NORMPLACE_INLINE Pack<T> lanes_from(const Pack<T>& p, std::size_t first) {
+    using Integer = typename PackOf<T>::Integer;
+    struct Mask {
+        Integer bits[2 * lanes<T>]{};
+        constexpr Mask() { std::fill_n(bits + lanes<T>, lanes<T>, static_cast<Integer>(-1)); }
+    };
+    static constexpr Mask mask;
+    IntegerPack<T> kept;
+    __builtin_memcpy(&kept, mask.bits + lanes<T> - first, sizeof(kept));
+    return (Pack<T>)((IntegerPack<T>)p & kept);
 }
 
 /// y = exp(x - shift); returns the sum. y may be x.
@@ -96,30 +117,46 @@ T exp_row(const T* x, T shift, T* y, std::size_t count) {
         store_end(y, p, count);
         return sum<T>(p);
     }
-    // Aligned stores between the row's two ends, of which only what these leave out is summed.
+    // The last pack reaches back to numbers that the loop has summed, and perhaps overwritten.
     const std::size_t last = count - lanes<T>;
-    const Pack<T> first_p = exp<T>(load(x) - shift), last_p = exp<T>(load(x + last) - shift);
+    const Pack<T> end = load(x + last);
     Pack<T> totals{};
-    std::size_t j = head_of(y);
-    for (std::size_t i = 0; i < std::min(j, count); ++i) totals[i] += first_p[i];
-    for (; j <= last; j += lanes<T>) {
+    std::size_t j = 0;
+    for (; j < last; j += lanes<T>) {
         const Pack<T> p = exp<T>(load(x + j) - shift);
         store(y + j, p);
         totals += p;
     }
-    for (; j < count; ++j) totals[j - last] += last_p[j - last];
-    store(y, first_p);
-    store(y + last, last_p);
-    return sum<T>(totals);
+    const Pack<T> p = exp<T>(end - shift);
+    store(y + last, p);
+    return sum<T>(totals + lanes_from<T>(p, j - last));
 }
 
-/// y = softmax(x), row by row. y may be x.
+/// y = softmax(x), row by row. y may be x. The largest of a row is looked for while the exponentials of the row before
+/// are computed, which leaves the memory little to do.
 template <class T>
 void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
-    for (std::size_t r = 0; r < rows; ++r) {
-        T* to = y + r * columns;
-        const T* from = x + r * columns;
-        const T total = exp_row(from, largest_of(from, columns), to, columns);
-        scale(to, columns, T(1) / total);
+    if (columns < lanes<T>) {
+        for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns)
+            scale(y, columns, T(1) / exp_row(x, largest_of(x, columns), y, columns));
+        return;
+    }
+    const std::size_t last = columns - lanes<T>;
+    T shift = rows ? largest_of(x, columns) : T(0);
+    for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
+        const T* next = r + 1 < rows ? x + columns : x;
+        const Pack<T> end = load(x + last);  // as in exp_row
+        Pack<T> totals{}, largest = load(next + last);
+        std::size_t j = 0;
+        for (; j < last; j += lanes<T>) {
+            const Pack<T> p = bounded_exp<T>(load(x + j) - shift);
+            largest = Larger::of(load(next + j), largest);
+            store(y + j, p);
+            totals += p;
+        }
+        const Pack<T> p = bounded_exp<T>(end - shift);
+        store(y + last, p);
+        shift = reduce<Larger, T>(largest);
+        scale(y, columns, T(1) / sum<T>(totals + lanes_from<T>(p, j - last)));
     }
 }
