@@ -53,6 +53,12 @@ struct LayerReport {
     SublayerReport attention, feed_forward;
 };
 
+/// A decoder layer has one beside what LayerReport holds.
+struct CrossAttentionReport : SublayerReport {
+    GradientNorm wq, wk, wv, wo;
+    GradientNorm bq, bk, bv, bo;
+};
+
 struct GradientReport {
     std::string placement;  ///< "pre-ln"
     std::string formula;    ///< "x + f(norm(x))"
@@ -89,48 +95,64 @@ auto& value_of(Entry& entry) {
     else return entry.value;
 }
 
+namespace detail {
+
+template <class Stream, class Function>
+void for_each_stream_entry(const std::string& name, Stream& stream, Function& function) {
+    function(name + ".second_moment", stream.second_moment);
+    function(name + ".token_correlation", stream.token_correlation);
+    function(name + ".gradient_second_moment", stream.gradient_second_moment);
+}
+template <class Norm, class Function>
+void for_each_norm_entry(const std::string& name, Norm& norm, Function& function) {
+    function(name + ".gain", norm.gain);
+    function(name + ".bias", norm.bias);
+}
+template <class Sublayer, class Function>
+void for_each_sublayer_entry(const std::string& prefix, Sublayer& sublayer, Function& function) {
+    for (auto& norm : sublayer.norms) for_each_norm_entry(prefix + norm.name, norm, function);
+    for_each_stream_entry(prefix + "stream", sublayer.stream, function);
+}
+/// Self-attention's or cross-attention's: whatever holds the matrices, and its block.
+template <class Matrices, class Sublayer, class Function>
+void for_each_attention_entry(const std::string& prefix, Matrices& matrices, Sublayer& sublayer, Function& function) {
+    function(prefix + "query.weight", matrices.wq);
+    function(prefix + "query.bias", matrices.bq);
+    function(prefix + "key.weight", matrices.wk);
+    function(prefix + "key.bias", matrices.bk);
+    function(prefix + "value.weight", matrices.wv);
+    function(prefix + "value.bias", matrices.bv);
+    function(prefix + "out.weight", matrices.wo);
+    function(prefix + "out.bias", matrices.bo);
+    for_each_sublayer_entry(prefix, sublayer, function);
+}
+template <class Layer, class Function>
+void for_each_feed_forward_entry(const std::string& prefix, Layer& layer, Function& function) {
+    function(prefix + "linear1.weight", layer.w1);
+    function(prefix + "linear1.bias", layer.b1);
+    function(prefix + "linear2.weight", layer.w2);
+    function(prefix + "linear2.bias", layer.b2);
+    for_each_sublayer_entry(prefix, layer.feed_forward, function);
+}
+
+}  // namespace detail
+
 /// Calls `function(name, entry)` for every GradientNorm and Moment of a report, in a fixed order that depends only on
 /// the number of layers and norms. Names are those of the parameters: `layers.3.attention.query.weight`.
 template <class Report, class Function>
 void for_each_entry(Report& report, Function&& function) {
-    const auto& gradient = function;
-    const auto& moment = function;
-    const auto stream = [&](const std::string& name, auto& s) {
-        moment(name + ".second_moment", s.second_moment);
-        moment(name + ".token_correlation", s.token_correlation);
-        moment(name + ".gradient_second_moment", s.gradient_second_moment);
-    };
-    const auto norm = [&](const std::string& name, auto& n) {
-        gradient(name + ".gain", n.gain);
-        gradient(name + ".bias", n.bias);
-    };
-    moment("loss", report.loss);
-    stream("input", report.input);
-    gradient("token_embedding.weight", report.token_embedding);
-    gradient("position_embedding.weight", report.position_embedding);
+    function("loss", report.loss);
+    detail::for_each_stream_entry("input", report.input, function);
+    function("token_embedding.weight", report.token_embedding);
+    function("position_embedding.weight", report.position_embedding);
     for (std::size_t l = 0; l < report.layers.size(); ++l) {
         auto& layer = report.layers[l];
-        const std::string prefix = "layers." + std::to_string(l) + ".", attention = prefix + "attention.",
-                          feed_forward = prefix + "feed_forward.";
-        gradient(attention + "query.weight", layer.wq);
-        gradient(attention + "query.bias", layer.bq);
-        gradient(attention + "key.weight", layer.wk);
-        gradient(attention + "key.bias", layer.bk);
-        gradient(attention + "value.weight", layer.wv);
-        gradient(attention + "value.bias", layer.bv);
-        gradient(attention + "out.weight", layer.wo);
-        gradient(attention + "out.bias", layer.bo);
-        for (auto& n : layer.attention.norms) norm(attention + n.name, n);
-        stream(attention + "stream", layer.attention.stream);
-        gradient(feed_forward + "linear1.weight", layer.w1);
-        gradient(feed_forward + "linear1.bias", layer.b1);
-        gradient(feed_forward + "linear2.weight", layer.w2);
-        gradient(feed_forward + "linear2.bias", layer.b2);
-        for (auto& n : layer.feed_forward.norms) norm(feed_forward + n.name, n);
-        stream(feed_forward + "stream", layer.feed_forward.stream);
+        const std::string prefix = "layers." + std::to_string(l) + ".";
+        detail::for_each_attention_entry(prefix + "attention.", layer, layer.attention, function);
+        detail::for_each_feed_forward_entry(prefix + "feed_forward.", layer, function);
     }
-    norm("final_norm", report.final_norm);
-    gradient("readout.weight", report.readout);
+    detail::for_each_norm_entry("final_norm", report.final_norm, function);
+    function("readout.weight", report.readout);
 }
 
 /// Calls `function(name, value, standard_error)` for every quantity of a report, in the order of `for_each_entry`.

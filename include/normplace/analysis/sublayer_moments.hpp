@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The two sublayers in moments, as the placement's formula sees them: forward(covariances of the input) gives those of
-// the output, backward(covariances of the output's gradient) gives those of the input's gradient and the expected
-// squared gradient norm of every parameter.
+// A sublayer in moments, as the placement's formula sees it: forward(covariances of the input) gives those of the
+// output, backward(covariances of the output's gradient) gives those of the input's gradient and the expected squared
+// gradient norm of every parameter. Here are self-attention and the feed-forward.
 #pragma once
 
 #include <cmath>
@@ -14,13 +14,38 @@
 
 namespace normplace {
 
-class AttentionMoments {
+/// BlockMoments takes any type with these members. The estimator's sublayers share this base, so that a placement's
+/// walk is compiled once and not once for each sublayer.
+class SublayerMoments {
+public:
+    virtual ~SublayerMoments() = default;
+    /// Covariances of the output; `fluctuation` is that of the input (fluctuation.hpp).
+    virtual TokenKernel forward(const TokenKernel& input, const Fluctuation& fluctuation) = 0;
+    /// How the output's fluctuations follow the input's: d out_ij / d in_ij, on average over pairs of different tokens.
+    virtual double transfer() const = 0;
+    /// Relative variance of one pair's covariance that the matrices add.
+    virtual double fresh(const Fluctuation& input) const = 0;
+    /// Relative variance of the output's squared norm, for a given input.
+    virtual double norm_variance() const = 0;
+    /// Covariances of the gradient at the input. Needs forward's state.
+    virtual TokenKernel backward(const TokenKernel& gradient) = 0;
+};
+
+/// Self-attention or cross-attention.
+class AnyAttentionMoments : public SublayerMoments {
+public:
+    /// The largest variance of one query's scores over its keys.
+    virtual double score_variance() const = 0;
+
+    AttentionSquares squares;  ///< set by backward
+};
+
+class AttentionMoments final : public AnyAttentionMoments {
 public:
     AttentionMoments(const TokenLayout& layout, const AttentionScales& scales, SoftmaxTable& table)
         : layout_(layout), scales_(scales), table_(table) {}
 
-    /// `fluctuation` is the variance of one pair's covariance about its mean (FluctuationMoments).
-    TokenKernel forward(const TokenKernel& input, const Fluctuation& fluctuation) {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation& fluctuation) override {
         input_ = input;
         if (layout_.is_exchangeable()) detail::attend_exchangeable(layout_, scales_, input_, table_, state_);
         else detail::attend_blocks(layout_, scales_, input_, table_, state_);
@@ -35,14 +60,14 @@ public:
         for (double& k : output) k *= scales_.out;
         return output;
     }
-    /// How the output's fluctuations follow the input's: not noticeably, since each token gets almost the same average.
-    double transfer() const { return 0.0; }
-    /// Relative variance that the matrices add: W_v and W_o have D rows each.
-    double fresh(const Fluctuation& input) const { return 2.0 / scales_.width + input.relative; }
-    /// Relative variance of the output's squared norm, for a given input: 2/D for each of W_v and W_o.
-    double norm_variance() const { return (scales_.output_projection ? 4.0 : 2.0) / scales_.width; }
+    /// Not noticeably, since each token gets almost the same average.
+    double transfer() const override { return 0.0; }
+    /// W_v and W_o have D rows each.
+    double fresh(const Fluctuation& input) const override { return 2.0 / scales_.width + input.relative; }
+    /// 2/D for each of W_v and W_o.
+    double norm_variance() const override { return (scales_.output_projection ? 4.0 : 2.0) / scales_.width; }
 
-    TokenKernel backward(const TokenKernel& gradient) {
+    TokenKernel backward(const TokenKernel& gradient) override {
         squares = {};
         if (scales_.output_projection) {
             squares.wo = scales_.width * scales_.width * layout_.inner(gradient, state_.heads);
@@ -72,10 +97,7 @@ public:
         return result;
     }
 
-    /// The largest variance of one query's scores over its keys.
-    double score_variance() const { return state_.score_variance; }
-
-    AttentionSquares squares;
+    double score_variance() const override { return state_.score_variance; }
 
 private:
     double other_keys(std::size_t i, std::size_t j) const {
@@ -106,12 +128,12 @@ struct FeedForwardSquares {
 
 /// W_2 phi(W_1 x): pre-activations s_1 K, activations kappa(s_1 K), output s_2 kappa. Backward with G: E||dW_2||^2 =
 /// D F sum(G o kappa); G_1 = (s_2 D/F) G o kappa'; E||dW_1||^2 = D F sum(G_1 o K); input (s_1 F/D) G_1.
-class FeedForwardMoments {
+class FeedForwardMoments final : public SublayerMoments {
 public:
     FeedForwardMoments(const TokenLayout& layout, const FeedForwardScales& scales, ActivationKernel& kernel)
         : layout_(layout), scales_(scales), kernel_(kernel) {}
 
-    TokenKernel forward(const TokenKernel& input, const Fluctuation&) {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation&) override {
         input_ = input;
         activated_ = TokenKernel(input.size());
         derivative_ = TokenKernel(input.size());
@@ -126,18 +148,18 @@ public:
         for (double& k : output) k *= scales_.linear2;
         return output;
     }
-    /// How the output's fluctuations follow the input's: d out_ij / d in_ij, on average over pairs of different tokens.
-    double transfer() const { return scales_.linear1 * scales_.linear2 * mean_within(layout_, derivative_).different; }
-    /// Relative variance that the matrices add: F hidden units, and the D rows of W_2.
-    double fresh(const Fluctuation&) const { return 1.0 / scales_.width + 1.0 / scales_.feed_forward; }
-    /// Relative variance of the output's squared norm, for a given input: (E phi^4 / (E phi^2)^2 - 1) / F of the hidden
-    /// units, 2/D of W_2.
-    double norm_variance() const {
+    double transfer() const override {
+        return scales_.linear1 * scales_.linear2 * mean_within(layout_, derivative_).different;
+    }
+    /// F hidden units, and the D rows of W_2.
+    double fresh(const Fluctuation&) const override { return 1.0 / scales_.width + 1.0 / scales_.feed_forward; }
+    /// (E phi^4 / (E phi^2)^2 - 1) / F of the hidden units, 2/D of W_2.
+    double norm_variance() const override {
         const double q = scales_.linear1 * layout_.trace(input_) / layout_.tokens();
         return kernel_.square_variance(q) / scales_.feed_forward + 2.0 / scales_.width;
     }
 
-    TokenKernel backward(const TokenKernel& gradient) {
+    TokenKernel backward(const TokenKernel& gradient) override {
         const double entries = scales_.width * scales_.feed_forward;
         squares.w2 = entries * layout_.inner(gradient, activated_);
         squares.b2 = scales_.width * layout_.total(gradient);

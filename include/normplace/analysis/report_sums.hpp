@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Fills a report from one input or from several: squares of gradient norms and values of moments are summed, and
+// `finish` takes means and roots.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include <normplace/analysis/moments.hpp>
+#include <normplace/analysis/report.hpp>
+#include <normplace/analysis/token_kernel.hpp>
+
+namespace normplace::detail {
+
+class ReportSums {
+public:
+    void next_input() { ++inputs_; }
+
+    static void add(Moment& moment, double value) {
+        moment.value = std::isnan(moment.value) ? value : moment.value + value;
+    }
+    void add(GradientNorm& gradient, double square) const {
+        // Where tokens are all but equal, rounding can leave less than 0 of W_k's.
+        if (square < 0.0) square = 0.0;
+        gradient.norm = inputs_ == 1.0 ? square : gradient.norm + square;
+    }
+    void add(NormGradients& norm, const NormSquares& squares) const {
+        add(norm.gain, squares.gain);
+        add(norm.bias, squares.bias);
+    }
+    void add(SublayerReport& sublayer, std::span<const NormSquares> squares) const {
+        for (std::size_t i = 0; i < squares.size(); ++i) add(sublayer.norms[i], squares[i]);
+    }
+    static void add(StreamMoments& moments, const TokenLayout& layout, const TokenKernel& kernel) {
+        const double trace = layout.trace(kernel);
+        add(moments.second_moment, trace / layout.tokens());
+        const double pairs = static_cast<double>(layout.sequence() - 1) * trace;
+        add(moments.token_correlation, pairs != 0.0 ? (layout.total_within(kernel) - trace) / pairs : 0.0);
+    }
+    static void add_gradient(StreamMoments& moments, const TokenLayout& layout, const TokenKernel& gradient) {
+        add(moments.gradient_second_moment, layout.trace(gradient) / layout.tokens());
+    }
+
+    void finish(GradientNorm& gradient) {
+        overflow_ = overflow_ || std::isinf(gradient.norm);
+        gradient.norm = std::sqrt(gradient.norm / inputs_);
+    }
+    void finish(NormGradients& norm) { finish(norm.gain), finish(norm.bias); }
+    void finish(StreamMoments& stream) {
+        for (Moment* m : {&stream.second_moment, &stream.token_correlation, &stream.gradient_second_moment}) {
+            m->value /= inputs_;
+            overflow_ = overflow_ || !std::isfinite(m->value);
+        }
+    }
+    void finish(SublayerReport& sublayer) {
+        for (NormGradients& norm : sublayer.norms) finish(norm);
+        finish(sublayer.stream);
+    }
+    void finish(LayerReport& l) {
+        for (GradientNorm* g : {&l.wq, &l.wk, &l.wv, &l.wo, &l.w1, &l.w2, &l.bq, &l.bk, &l.bv, &l.bo, &l.b1, &l.b2})
+            finish(*g);
+        finish(l.attention), finish(l.feed_forward);
+    }
+    void finish(CrossAttentionReport& c) {
+        for (GradientNorm* g : {&c.wq, &c.wk, &c.wv, &c.wo, &c.bq, &c.bk, &c.bv, &c.bo}) finish(*g);
+        finish(static_cast<SublayerReport&>(c));
+    }
+    void finish(Moment& moment) const { moment.value /= inputs_; }
+
+    /// Whether a second moment left the range of double precision, so far.
+    bool overflow() const { return overflow_; }
+
+private:
+    double inputs_ = 0.0;
+    bool overflow_ = false;
+};
+
+}  // namespace normplace::detail

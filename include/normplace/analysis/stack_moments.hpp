@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// One stack of layers in moments, an encoder's or a decoder's: forward with the covariances of activations between
+// tokens, backward with those of gradients, both into the reports of the layers.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <normplace/analysis/placement_moments.hpp>
+#include <normplace/analysis/reference_model.hpp>
+#include <normplace/analysis/report_sums.hpp>
+
+namespace normplace::detail {
+
+inline std::string rounded(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return text;
+}
+
+/// Attention over n keys is described while the scores' variance is below 2 ln n, where it does not settle on one.
+class ScoreRange {
+public:
+    explicit ScoreRange(std::size_t keys) : keys_(keys), limit_(2.0 * std::log(static_cast<double>(keys))) {}
+    bool exceeded(double variance) const { return keys_ > 1 && variance > limit_; }
+    void check(double variance, std::size_t layer) {
+        if (!exceeded(variance)) return;
+        if (first_ == 0 || layer < first_) first_ = layer;
+        largest_ = std::fmax(largest_, variance);
+    }
+    void warn(const std::string& whose, std::vector<std::string>& warnings) const {
+        if (first_ == 0) return;
+        warnings.push_back(whose + " scores' variance reaches " + rounded(largest_) +
+                           ", above 2 ln n = " + rounded(limit_) + " (n = " + std::to_string(keys_) +
+                           "), where attention settles on single tokens: W_q and W_k have no prediction in such layers "
+                           "(the first is layer " +
+                           std::to_string(first_) +
+                           "), and gradients at and below it are less certain, the further below the less");
+    }
+
+private:
+    std::size_t keys_;
+    double limit_;
+    std::size_t first_ = 0;
+    double largest_ = 0.0;
+};
+
+/// Where one layer's numbers go. A decoder's layer has cross-attention between the other two.
+struct ReportedLayer {
+    LayerReport* layer;
+    CrossAttentionReport* cross_attention = nullptr;
+};
+
+/// What a decoder's layers look at beside their own stream.
+class AnyMemory {
+public:
+    explicit AnyMemory(std::size_t tokens) : scores(tokens) {}
+    virtual ~AnyMemory() = default;
+    virtual std::unique_ptr<AnyAttentionMoments> attention(const TokenLayout& queries, const AttentionScales& scales,
+                                                           SoftmaxTable& softmax) = 0;
+    ScoreRange scores;
+};
+
+class StackMoments {
+public:
+    /// @param model the sizes of this stack
+    /// @param memory null for a stack without cross-attention
+    StackMoments(const PlacementMoments& placement, const ReferenceModel& model, ActivationKernel& kernel,
+                 SoftmaxTable& softmax, AnyMemory* memory = nullptr)
+        : placement_(placement), model_(model), kernel_(kernel), softmax_(softmax), memory_(memory) {}
+
+    void forward(const TokenLayout& layout, const TokenKernel& stream, const std::vector<ReportedLayer>& layers,
+                 ScoreRange& scores, const ReportSums& sums) {
+        // Only what enters each block is kept; backward runs the block forward once more.
+        const double width = static_cast<double>(model_.width);
+        streams_ = {stream};
+        fluctuations_ = {{0.0, 1.0 / width, 2.0 / width, 0.0}};
+        streams_.reserve((memory_ ? 3 : 2) * model_.layers + 1);
+        for (std::size_t l = 1; l <= model_.layers; ++l) {
+            const ReportedLayer& report = layers[l - 1];
+            const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
+                const auto block = make(layout, l, kind, sublayer);
+                fluctuations_.push_back(fluctuations_.back());
+                streams_.push_back(block->forward(streams_.back(), fluctuations_.back()));
+                sums.add(sublayer_report.stream, layout, streams_.back());
+            };
+            AttentionMoments attention(layout, scales(l, SublayerKind::attention), softmax_);
+            run(SublayerKind::attention, attention, report.layer->attention);
+            scores.check(attention.score_variance(), l);
+            if (memory_) {
+                const auto cross = memory_->attention(layout, scales(l, SublayerKind::cross_attention), softmax_);
+                run(SublayerKind::cross_attention, *cross, *report.cross_attention);
+                memory_->scores.check(cross->score_variance(), l);
+            }
+            FeedForwardMoments feed_forward(layout, feed_forward_scales(l), kernel_);
+            run(SublayerKind::feed_forward, feed_forward, report.layer->feed_forward);
+        }
+    }
+
+    const TokenKernel& output() const { return streams_.back(); }
+    const Fluctuation& output_fluctuation() const { return fluctuations_.back(); }
+
+    /// From the gradient at the stack's output to that at its input. `last_norm` is added to the norm that ends the
+    /// last block, if one does. Uses forward's state up.
+    TokenKernel backward(const TokenLayout& layout, TokenKernel gradient, const std::vector<ReportedLayer>& layers,
+                         const NormSquares& last_norm, const ScoreRange& scores, const ReportSums& sums) {
+        for (std::size_t l = model_.layers; l >= 1; --l) {
+            const ReportedLayer& report = layers[l - 1];
+            const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
+                sums.add_gradient(sublayer_report.stream, layout, gradient);
+                const auto block = make(layout, l, kind, sublayer);
+                streams_.pop_back();
+                fluctuations_.pop_back();
+                block->prepare(streams_.back(), fluctuations_.back());
+                gradient = block->backward(gradient);
+                if (kind == SublayerKind::feed_forward && l == model_.layers && !placement_.final_norm &&
+                    placement_.ends_in_norm) {
+                    NormSquares& norm = block->norms()[placement_.closing_norm];
+                    norm.gain += last_norm.gain;
+                    norm.bias += last_norm.bias;
+                }
+                sums.add(sublayer_report, block->norms());
+            };
+            LayerReport& layer = *report.layer;
+            FeedForwardMoments feed_forward(layout, feed_forward_scales(l), kernel_);
+            run(SublayerKind::feed_forward, feed_forward, layer.feed_forward);
+            const FeedForwardSquares& s = feed_forward.squares;
+            sums.add(layer.w1, s.w1), sums.add(layer.w2, s.w2), sums.add(layer.b1, s.b1), sums.add(layer.b2, s.b2);
+            if (memory_) {
+                const auto cross = memory_->attention(layout, scales(l, SublayerKind::cross_attention), softmax_);
+                run(SublayerKind::cross_attention, *cross, *report.cross_attention);
+                add(*report.cross_attention, cross->squares, memory_->scores.exceeded(cross->score_variance()), sums);
+            }
+            AttentionMoments attention(layout, scales(l, SublayerKind::attention), softmax_);
+            run(SublayerKind::attention, attention, layer.attention);
+            add(layer, attention.squares, scores.exceeded(attention.score_variance()), sums);
+        }
+        return gradient;
+    }
+
+private:
+    double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
+        const double gain = placement_.gain(role, depth);
+        return static_cast<double>(fan_in) * model_.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
+    }
+    AttentionScales scales(std::size_t layer, SublayerKind kind) const {
+        const Depth depth{layer, model_.layers, kind};
+        const std::size_t d = model_.width;
+        return {.width = static_cast<double>(d),
+                .query = scale(Role::query, d, d, depth),
+                .key = scale(Role::key, d, d, depth),
+                .value = scale(Role::value, d, d, depth),
+                .out = model_.output_projection ? scale(Role::out, d, d, depth) : 1.0,
+                .output_projection = model_.output_projection,
+                .causal = model_.causal};
+    }
+    FeedForwardScales feed_forward_scales(std::size_t layer) const {
+        const Depth depth{layer, model_.layers, SublayerKind::feed_forward};
+        return {.width = static_cast<double>(model_.width),
+                .feed_forward = static_cast<double>(model_.feed_forward),
+                .linear1 = scale(Role::linear1, model_.width, model_.feed_forward, depth),
+                .linear2 = scale(Role::linear2, model_.feed_forward, model_.width, depth)};
+    }
+    std::unique_ptr<AnyBlockMoments> make(const TokenLayout& layout, std::size_t layer, SublayerKind kind,
+                                          SublayerMoments& sublayer) const {
+        return placement_.block(layout, static_cast<double>(model_.width), model_.epsilon,
+                                Depth{layer, model_.layers, kind}, sublayer);
+    }
+    /// W_q and W_k have no prediction where the scores are too large.
+    template <class Report>
+    void add(Report& report, AttentionSquares s, bool scores_too_large, const ReportSums& sums) const {
+        if (scores_too_large) s.wq = s.wk = s.bq = not_available;
+        sums.add(report.wq, s.wq), sums.add(report.wk, s.wk), sums.add(report.wv, s.wv);
+        sums.add(report.bq, s.bq), sums.add(report.bk, 0.0), sums.add(report.bv, s.bv);
+        if (model_.output_projection) sums.add(report.wo, s.wo), sums.add(report.bo, s.bo);
+    }
+
+    const PlacementMoments placement_;
+    const ReferenceModel model_;
+    ActivationKernel& kernel_;
+    SoftmaxTable& softmax_;
+    AnyMemory* memory_;
+    std::vector<TokenKernel> streams_;
+    std::vector<Fluctuation> fluctuations_;
+};
+
+}  // namespace normplace::detail

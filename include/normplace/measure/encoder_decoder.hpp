@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The measured report of an encoder-decoder Transformer: what `predict_encoder_decoder` says, read off the real stacks
+// over many seeds.
+//
+//     EncoderDecoderReport measured = measure_encoder_decoder<PreLN, PreLN>({}, {.seeds = 32});
+//     measured.decoder.layers.back().w2.norm             // sqrt(mean over seeds of ||dLoss/dW_2||_F^2)
+//     measured.decoder.layers.back().w2.standard_error
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <normplace/analysis/encoder_decoder_report.hpp>
+#include <normplace/detail/parallel.hpp>
+#include <normplace/measure/read_gradients.hpp>
+#include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/decoder.hpp>
+#include <normplace/nn/encoder.hpp>
+
+namespace normplace {
+
+struct MeasureEncoderDecoderOptions {
+    std::size_t seeds = 8;  ///< the standard error falls as 1/sqrt(seeds); one seed has none (NaN)
+    std::function<void(std::size_t done, std::size_t total)>
+        progress{};           ///< called after each seed, one call at a time
+    std::size_t threads = 0;  ///< 0: as many as OpenMP would use
+};
+
+namespace detail {
+
+/// Owns the model and everything that a step needs, so that the next seed reuses its memory. One per thread.
+template <class PE, class PD, class T, class N>
+class EncoderDecoderNetwork {
+public:
+    explicit EncoderDecoderNetwork(const EncoderDecoderModel& model)
+        : model_(model),
+          encoder_({.layers = model.encoder_layers,
+                    .width = model.width,
+                    .heads = model.heads,
+                    .feed_forward = model.feed_forward,
+                    .epsilon = model.epsilon,
+                    .activation = model.activation}),
+          decoder_({.layers = model.decoder_layers,
+                    .width = model.width,
+                    .heads = model.heads,
+                    .feed_forward = model.feed_forward,
+                    .epsilon = model.epsilon,
+                    .activation = model.activation}),
+          readout_(model.width, model.vocabulary, false) {
+        source_.resize({model.batch, model.source, model.width});
+        target_.resize({model.batch, model.target, model.width});
+        targets_.resize({model.batch, model.target});
+    }
+
+    /// One seed. Fills the report's gradient norms with *squared* Frobenius norms, so that they can be averaged.
+    void measure(std::uint64_t seed, EncoderDecoderReport& squares) {
+        // Seeds that differ by 1 must not give engines that differ by little.
+        RandomEngine random(0x9E3779B97F4A7C15ULL * (seed + 1));
+        encoder_.initialize(random, model_.initialization);
+        decoder_.initialize(random, model_.initialization);
+        readout_.initialize(
+            Initializer(random, Initialization::standard_deviation(1.0 / std::sqrt(static_cast<double>(model_.width)))),
+            Role::readout);
+        fill_gaussian(source_.data(), source_.size(), T(1), random);
+        fill_gaussian(target_.data(), target_.size(), T(1), random);
+        for (int& target : targets_.storage()) target = static_cast<int>(random() % model_.vocabulary);
+        forward(squares);
+        backward(squares);
+        read_gradients(squares);
+    }
+
+private:
+    void forward(EncoderDecoderReport& report) {
+        read_stream(source_, report.encoder.input);
+        encoder_.forward(source_, memory_, encoder_cache_, {},
+                         [&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
+                             read_stream(stream, block(report.encoder.layers[l], kind).stream);
+                         });
+        read_stream(memory_, report.memory);
+        read_stream(target_, report.decoder.input);
+        decoder_.forward(target_, y_, decoder_cache_, Memory<T>{memory_, no_padding_},
+                         [&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
+                             read_stream(stream, block(report.decoder.layers[l], kind).stream);
+                         });
+        readout_.forward(y_, logits_);
+        report.loss.value = cross_entropy(logits_, targets_, logits_);
+    }
+
+    void backward(EncoderDecoderReport& report) {
+        zero_gradients(encoder_, encoder_gradients_);
+        zero_gradients(decoder_, decoder_gradients_);
+        zero_gradients(readout_, readout_gradients_);
+        readout_.backward(y_, logits_, dy_, readout_gradients_);
+        decoder_.backward(dy_, dx_, dmemory_, decoder_cache_, decoder_gradients_,
+                          [&](std::size_t l, SublayerKind kind, const Activations<T>& gradient) {
+                              block(report.decoder.layers[l], kind).stream.gradient_second_moment.value =
+                                  second_moment(gradient);
+                          });
+        report.decoder.input.gradient_second_moment.value = second_moment(dx_);
+        report.memory.gradient_second_moment.value = second_moment(dmemory_);
+        encoder_.backward(dmemory_, dx_, encoder_cache_, encoder_gradients_,
+                          [&](std::size_t l, SublayerKind kind, const Activations<T>& gradient) {
+                              block(report.encoder.layers[l], kind).stream.gradient_second_moment.value =
+                                  second_moment(gradient);
+                          });
+        report.encoder.input.gradient_second_moment.value = second_moment(dx_);
+    }
+
+    void read_gradients(EncoderDecoderReport& report) const {
+        for (std::size_t l = 0; l < model_.encoder_layers; ++l) {
+            const auto& layer = encoder_gradients_.layers[l];
+            LayerReport& to = report.encoder.layers[l];
+            read_attention(layer.attention, to, to.attention);
+            read_feed_forward(layer.feed_forward, to);
+        }
+        for (std::size_t l = 0; l < model_.decoder_layers; ++l) {
+            const auto& layer = decoder_gradients_.layers[l];
+            DecoderLayerReport& to = report.decoder.layers[l];
+            read_attention(layer.self_attention, to, to.attention);
+            read_attention(layer.cross_attention, to.cross_attention, to.cross_attention);
+            read_feed_forward(layer.feed_forward, to);
+        }
+        if constexpr (PE::final_norm) read_norm(encoder_gradients_.final_norm, report.encoder.final_norm);
+        if constexpr (PD::final_norm) read_norm(decoder_gradients_.final_norm, report.decoder.final_norm);
+        report.readout.norm = squared_norm(readout_gradients_.weight);
+    }
+
+    static SublayerReport& block(LayerReport& layer, SublayerKind kind) {
+        return kind == SublayerKind::attention ? layer.attention : layer.feed_forward;
+    }
+    static SublayerReport& block(DecoderLayerReport& layer, SublayerKind kind) {
+        if (kind == SublayerKind::cross_attention) return layer.cross_attention;
+        return block(static_cast<LayerReport&>(layer), kind);
+    }
+
+    EncoderDecoderModel model_;
+    Encoder<PE, T, N> encoder_;
+    Decoder<PD, T, N> decoder_;
+    Linear<T> readout_;
+    typename Encoder<PE, T, N>::Cache encoder_cache_;
+    typename Decoder<PD, T, N>::Cache decoder_cache_;
+    typename Encoder<PE, T, N>::Gradients encoder_gradients_;
+    typename Decoder<PD, T, N>::Gradients decoder_gradients_;
+    typename Linear<T>::Gradients readout_gradients_;
+    Tokens targets_;
+    KeyPaddingMask no_padding_;
+    Activations<T> source_, memory_, target_, y_, logits_, dy_, dx_, dmemory_;
+};
+
+template <class PE, class PD, class T, class N>
+EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
+                                             const MeasureEncoderDecoderOptions& options) {
+    EncoderDecoderReport report = empty_report<PE, PD>(model);
+    std::vector<EncoderDecoderReport> seeds(options.seeds, report);
+    const std::size_t threads = std::min(options.threads ? options.threads : thread_count(), options.seeds);
+    std::vector<std::unique_ptr<EncoderDecoderNetwork<PE, PD, T, N>>> networks(threads);
+    std::size_t done = 0;
+    std::mutex mutex;
+    const SingleThreadedBlas single_threaded_blas;  // the seeds are parallel instead
+    parallel_for(options.seeds, threads, [&](std::size_t seed, std::size_t worker) {
+        auto& network = networks[worker];
+        if (!network) network = std::make_unique<EncoderDecoderNetwork<PE, PD, T, N>>(model);
+        network->measure(seed, seeds[seed]);
+        if (!options.progress) return;
+        const std::lock_guard lock(mutex);
+        options.progress(++done, options.seeds);
+    });
+    average_seeds(seeds, report);
+    return report;
+}
+
+}  // namespace detail
+
+/// Measures the gradients of the encoder-decoder model at initialization, with placement PE in the encoder and PD in
+/// the decoder, in scalar T, over `options.seeds` seeds. Seed s always draws the same weights and data, whatever the
+/// number of seeds and threads.
+/// @throws std::invalid_argument when the model does not fit or seeds is 0
+template <class PE, class PD, class T = float>
+EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
+                                             const MeasureEncoderDecoderOptions& options = {}) {
+    static_assert(explain_placement<PE>() && explain_placement<PD>());
+    model.check();
+    detail::require_positive("measure_encoder_decoder", "seeds", options.seeds);
+    return model.norm == NormKind::layer_norm ? detail::measure_encoder_decoder<PE, PD, T, LayerNorm<T>>(model, options)
+                                              : detail::measure_encoder_decoder<PE, PD, T, RMSNorm<T>>(model, options);
+}
+
+}  // namespace normplace

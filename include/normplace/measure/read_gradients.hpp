@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Reads gradients and streams off the real blocks into a report, as squared norms and means of one seed, and averages
+// the seeds.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include <normplace/analysis/report.hpp>
+#include <normplace/nn/parameters.hpp>
+
+namespace normplace::detail {
+
+template <class Tensor>
+double squared_norm(const Tensor& tensor) {
+    double sum = 0.0;
+    for (const auto entry : tensor.storage()) sum += static_cast<double>(entry) * static_cast<double>(entry);
+    return sum;
+}
+template <class T>
+double second_moment(const Activations<T>& x) {
+    return squared_norm(x) / static_cast<double>(x.size());
+}
+
+/// Second moment and token correlation of x (B, S, D). The sum over pairs of different tokens is |sum of x_i|^2 - sum
+/// of |x_i|^2, so it costs no more than the norms.
+template <class T>
+void read_stream(const Activations<T>& x, StreamMoments& moments) {
+    const std::size_t batch = x.shape()[0], n = x.shape()[1], d = x.shape()[2];
+    std::vector<double> sum(d);
+    double squares = 0.0, pairs = 0.0;
+    for (std::size_t b = 0; b < batch; ++b) {
+        std::fill(sum.begin(), sum.end(), 0.0);
+        double own = 0.0;
+        for (std::size_t i = 0; i < n; ++i) {
+            const T* row = x.data() + (b * n + i) * d;
+            for (std::size_t j = 0; j < d; ++j) {
+                const double entry = static_cast<double>(row[j]);
+                sum[j] += entry;
+                own += entry * entry;
+            }
+        }
+        squares += own;
+        for (const double entry : sum) pairs += entry * entry;
+        pairs -= own;
+    }
+    moments.second_moment.value = squares / static_cast<double>(x.size());
+    if (n > 1) moments.token_correlation.value = pairs / (static_cast<double>(n - 1) * squares);
+}
+
+template <class Gradients>
+void read_linear(const Gradients& gradients, GradientNorm& weight, GradientNorm& bias) {
+    weight.norm = squared_norm(gradients.weight);
+    bias.norm = squared_norm(gradients.bias);
+}
+template <class Gradients>
+void read_norm(const Gradients& gradients, NormGradients& report) {
+    report.gain.norm = squared_norm(gradients.gain);
+    report.bias.norm = squared_norm(gradients.bias);
+}
+/// The block's own norms. Its sublayer's gradients go into `report`'s matrices.
+template <class BlockGradients, class Report>
+void read_attention(const BlockGradients& gradients, Report& report, SublayerReport& block) {
+    read_linear(gradients.sublayer.query, report.wq, report.bq);
+    read_linear(gradients.sublayer.key, report.wk, report.bk);
+    read_linear(gradients.sublayer.value, report.wv, report.bv);
+    read_linear(gradients.sublayer.out, report.wo, report.bo);
+    for (std::size_t i = 0; i < gradients.norms.size(); ++i) read_norm(gradients.norms[i], block.norms[i]);
+}
+template <class BlockGradients>
+void read_feed_forward(const BlockGradients& gradients, LayerReport& report) {
+    read_linear(gradients.sublayer.linear1, report.w1, report.b1);
+    read_linear(gradients.sublayer.linear2, report.w2, report.b2);
+    for (std::size_t i = 0; i < gradients.norms.size(); ++i)
+        read_norm(gradients.norms[i], report.feed_forward.norms[i]);
+}
+
+/// Means over seeds and their standard errors. A gradient norm is the root of the mean square, and its standard error
+/// that of the mean square over twice the root.
+template <class Report>
+void average_seeds(const std::vector<Report>& seeds, Report& summary) {
+    std::vector<double> sum, sum_of_squares;
+    const double count = static_cast<double>(seeds.size());
+    for (const Report& seed : seeds) {
+        std::size_t i = 0;
+        for_each_entry(seed, [&](const std::string&, const auto& entry) {
+            if (i == sum.size()) sum.push_back(0.0);
+            sum[i++] += value_of(entry);
+        });
+    }
+    for (const Report& seed : seeds) {
+        std::size_t i = 0;
+        for_each_entry(seed, [&](const std::string&, const auto& entry) {
+            if (i == sum_of_squares.size()) sum_of_squares.push_back(0.0);
+            const double deviation = value_of(entry) - sum[i] / count;
+            sum_of_squares[i++] += deviation * deviation;
+        });
+    }
+    std::size_t i = 0;
+    for_each_entry(summary, [&](const std::string&, auto& entry) {
+        const double mean = sum[i] / count;
+        const double error = seeds.size() > 1 ? std::sqrt(sum_of_squares[i] / (count * (count - 1.0))) : not_available;
+        ++i;
+        if constexpr (std::is_same_v<decltype(entry), GradientNorm&>) {
+            entry.norm = std::sqrt(mean);
+            entry.standard_error = mean > 0.0 ? error / (2.0 * entry.norm) : error;
+        } else {
+            entry.value = mean;
+            entry.standard_error = error;
+        }
+    });
+    summary.seeds = seeds.size();
+}
+
+}  // namespace normplace::detail
