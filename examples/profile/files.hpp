@@ -6,10 +6,13 @@
 #include <ostream>
 #include <vector>
 
+#include "../gnuplot.hpp"
 #include "options.hpp"
 #include "run.hpp"
 
 namespace profile {
+
+using gnuplot::has_gnuplot;
 
 /// Everything as JSON, norms and not their squares; null where there is no value.
 void write_json(std::ostream& stream, const Options& options, const std::vector<PlacementResult>& results);
@@ -21,8 +24,5 @@ void write_csv(std::ostream& stream, const std::vector<PlacementResult>& results
 /// Gradient norm over layers and last-layer gradient over depth, side by side, drawn by gnuplot.
 /// @throws std::runtime_error when gnuplot fails
 void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results);
-
-/// Whether there is a gnuplot to draw with.
-bool has_gnuplot();
 
 }  // namespace profile

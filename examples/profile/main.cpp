@@ -11,6 +11,7 @@
 #include <normplace/measure/compare.hpp>
 #include <normplace/nn/blas_description.hpp>
 
+#include "../command_line.hpp"
 #include "files.hpp"
 #include "options.hpp"
 #include "run.hpp"
@@ -19,14 +20,7 @@
 namespace {
 
 using namespace profile;
-
-/// Before hours of work, not after.
-void check_writable(const std::string& option, const std::string& file) {
-    if (file.empty() || file == "-") return;
-    const bool existed = std::filesystem::exists(file);
-    if (!std::ofstream(file, std::ios::app)) throw UsageError(option + ": '" + file + "' cannot be written");
-    if (!existed) std::filesystem::remove(file);
-}
+using command_line::check_writable;
 
 void check_files(Options& options) {
     std::vector<std::string> files{options.json_file, options.csv_file};
@@ -98,13 +92,5 @@ int run_program(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    try {
-        return run_program(argc, argv);
-    } catch (const UsageError& error) {
-        std::cerr << "profile: " << error.what() << '\n';
-        return 2;
-    } catch (const std::exception& error) {
-        std::cerr << "profile: " << error.what() << '\n';
-        return 1;
-    }
+    return command_line::run_program("profile", [&] { return run_program(argc, argv); });
 }

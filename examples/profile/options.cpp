@@ -1,49 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
-#include <iostream>
-#include <normplace/placement/visit.hpp>
+
+#include "../command_line.hpp"
 
 namespace profile {
 
 namespace np = normplace;
+using namespace command_line;
 
 namespace {
 
 constexpr std::size_t default_seeds = 16;
-
-/// A whole number of a sensible size, so that a slip of the pen ends in a sentence and not in days of work.
-CLI::Validator whole_number(std::size_t largest) {
-    return CLI::Validator(
-        [largest](const std::string& text) {
-            const bool digits = !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == text.npos;
-            if (digits && std::stoul(text) >= 1 && std::stoul(text) <= largest) return std::string();
-            return "'" + text + "' is not a whole number from 1 to " + std::to_string(largest);
-        },
-        "");
-}
-
-CLI::Validator one_of(const std::vector<std::string>& words) {
-    return CLI::Validator(
-        [words](const std::string& text) {
-            if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
-            return "'" + text + "' is not one of " + CLI::detail::join(words, ", ");
-        },
-        "");
-}
-
-/// Guards against `--json --csv x`, which would otherwise write a file called `--csv`.
-CLI::Validator file_name() {
-    return CLI::Validator(
-        [](const std::string& text) {
-            if (!text.empty() && !text.starts_with("--")) return std::string();
-            return "'" + text + "' is not a file name";
-        },
-        "");
-}
 
 std::vector<std::string> placements_from(const std::string& list) {
     std::vector<std::string> names;
@@ -72,12 +41,6 @@ np::Initialization initialization_from(const std::string& name) {
     if (name == "gpt2") return np::Initialization::gpt2();
     if (name == "pytorch") return np::Initialization::pytorch();
     return np::Initialization::xavier();
-}
-
-/// One line, whatever the library makes of it.
-std::string sentence(std::string text) {
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    return text;
 }
 
 }  // namespace
@@ -145,15 +108,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     file("--csv", options.csv_file, "Everything as CSV; - is standard output, CSV alone");
     file("--plot", plot_file, "Plots, .svg or .png; --measure then covers 2 to 24 layers too");
 
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) {
-            app.exit(error);
-            return std::nullopt;
-        }
-        throw UsageError(sentence(error.what()));
-    }
+    if (!command_line::parse(app, argc, argv)) return std::nullopt;
 
     for (const auto* option : {heads, feed_forward, init})
         if (options.paper && option->count() > 0)

@@ -6,16 +6,14 @@
 #include <cstddef>
 #include <normplace/analysis/reference_model.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "../usage_error.hpp"
+
 namespace profile {
 
-/// A fault of the command line or of a file that it names: one sentence, exit status 2.
-struct UsageError : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
+using command_line::UsageError;
 
 struct Options {
     std::vector<std::string> placements{"pre-ln", "post-ln"};

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <sstream>
-#include <utility>
+#include <stdexcept>
 
+#include "../gnuplot.hpp"
 #include "files.hpp"
 
 namespace profile {
@@ -18,26 +13,6 @@ namespace profile {
 namespace np = normplace;
 
 namespace {
-
-/// A colour-blind safe series (Okabe and Ito), and one point shape each, so that print in grey works too.
-struct Look {
-    const char* colour;
-    int shape;
-};
-constexpr std::array<Look, 7> looks{{{"#0072B2", 7},
-                                     {"#D55E00", 5},
-                                     {"#009E73", 9},
-                                     {"#CC79A7", 11},
-                                     {"#E69F00", 13},
-                                     {"#56B4E9", 15},
-                                     {"#444444", 8}}};
-
-/// 'text' for gnuplot, which doubles a single quote within.
-std::string quoted(const std::string& text) {
-    std::string result = "'";
-    for (const char c : text) result += c == '\'' ? std::string("''") : std::string(1, c);
-    return result + "'";
-}
 
 void data_block(std::ostream& script, const std::string& name, const std::vector<std::array<double, 3>>& rows) {
     script << "$" << name << " << EOD\n";
@@ -81,7 +56,7 @@ bool any_value(const Series& series) {
     return false;
 }
 
-/// The vertical axis of both panels, with ticks at a few round numbers in each power of ten.
+/// The vertical axis of both panels.
 std::string vertical_axis(const std::vector<Series>& all) {
     double low = HUGE_VAL, high = 0.0;
     for (const Series& series : all)
@@ -91,23 +66,9 @@ std::string vertical_axis(const std::vector<Series>& all) {
                 high = std::max(high, y);
             }
     if (!(high > 0.0)) low = high = 1.0;
-    // At least a factor 4, or a flat line would be drawn through a magnifying glass.
-    const double middle = std::sqrt(low * high), half = std::max(std::sqrt(high / low) * 1.25, 2.0);
+    const gnuplot::Axis axis = gnuplot::logarithmic_axis(low, high);
     std::ostringstream text;
-    text << "set yrange [" << middle / half << ':' << middle * half << "]\n";
-    if (half > 50.0) return text.str();  // gnuplot's own ticks at the powers of ten are enough
-    text << "set ytics (";
-    bool first = true;
-    for (double power = std::pow(10.0, std::floor(std::log10(middle / half))); power <= middle * half; power *= 10.0)
-        for (const double digit : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
-            const double tick = digit * power;
-            const bool fine = digit == 1.5 || digit == 3.0 || digit == 7.0;
-            if (fine && half > 4.0) continue;
-            if (tick >= middle / half && tick <= middle * half) {
-                text << (std::exchange(first, false) ? "" : ", ") << tick;
-            }
-        }
-    text << ")\n";
+    text << "set yrange [" << axis.low << ':' << axis.high << "]\n" << axis.ticks;
     return text.str();
 }
 
@@ -127,14 +88,14 @@ struct Panel {
     /// `titles`: the legend's entry for each series, or none.
     void write_plot(std::ostream& script, const std::vector<std::string>& titles) const {
         for (std::size_t i = 0; i < predicted.size(); ++i) {
-            const Look& look = looks[i % looks.size()];
+            const gnuplot::Look& look = gnuplot::looks[i % gnuplot::looks.size()];
             const std::string colour = std::string(" lc rgb '") + look.colour + "'", index = std::to_string(i);
             script << (i == 0 ? "plot " : ", ");
             if (any_value(paper[i]))
                 script << "$" << name << "_paper_" << index << " using 1:2 with lines dt 3 lw 2" << colour
                        << " notitle, ";
             script << "$" << name << "_predicted_" << index << " using 1:2 with lines lw 2.5" << colour
-                   << (titles.empty() ? " notitle" : " title " + quoted(titles[i]));
+                   << (titles.empty() ? " notitle" : " title " + gnuplot::quoted(titles[i]));
             if (any_value(measured[i]))
                 script << ", $" << name << "_measured_" << index << " using 1:2:(2*$3) with yerrorbars pt "
                        << look.shape << " ps 0.9 lw 1.5" << colour << " notitle";
@@ -156,13 +117,6 @@ Series paper_series(const PlacementResult& result, const Series& predicted, bool
         series.push_back({x, last_y * factor, 0.0});
     }
     return series;
-}
-
-std::string terminal(const std::string& file) {
-    if (file.ends_with(".svg"))
-        return "set terminal svg size 1200,600 font 'DejaVu Sans,Helvetica,Arial,13' background 'white'\n";
-    return "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) { set terminal pngcairo size 1800,900 font 'DejaVu Sans,13' "
-           "fontscale 1.35 linewidth 1.5 pointscale 1.5 } else { set terminal png size 1800,900 }\n";
 }
 
 std::string script_for(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
@@ -188,7 +142,8 @@ std::string script_for(const std::string& file, const Options& options, const st
         titles.push_back(result.predicted.placement + ":  " + result.predicted.formula);
 
     std::ostringstream script;
-    script << terminal(file) << "set output " << quoted(file) << "\nset datafile missing 'NaN'\n";
+    script << gnuplot::terminal(file, 1200, 600) << "set output " << gnuplot::quoted(file)
+           << "\nset datafile missing 'NaN'\n";
     layers.write_data(script);
     depths.write_data(script);
     // The legend stands below the panels: the placements on the left, what line, point and dots mean on the right.
@@ -225,23 +180,9 @@ std::string script_for(const std::string& file, const Options& options, const st
 
 }  // namespace
 
-bool has_gnuplot() {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path ? path : "");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        std::error_code error;
-        if (std::filesystem::is_regular_file(folder + "/gnuplot", error)) return true;
-    }
-    return false;
-}
-
 void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
-    const std::string script = script_for(file, options, results);
-    std::signal(SIGPIPE, SIG_IGN);  // a gnuplot that dies early is reported below
-    FILE* gnuplot = popen("gnuplot", "w");
-    if (!gnuplot) throw std::runtime_error("--plot: gnuplot could not be started");
-    std::fwrite(script.data(), 1, script.size(), gnuplot);
-    if (pclose(gnuplot) != 0) throw std::runtime_error("--plot: gnuplot failed to draw '" + file + "'");
+    if (!gnuplot::run(script_for(file, options, results)))
+        throw std::runtime_error("--plot: gnuplot failed to draw '" + file + "'");
 }
 
 }  // namespace profile

@@ -9,9 +9,9 @@
 #include <cstdio>
 #include <fstream>
 #include <normplace/analysis/token_batch.hpp>
+#include <normplace/io/progress.hpp>
 
 #include "engines.hpp"
-#include "progress.hpp"
 
 namespace profile {
 
@@ -93,7 +93,7 @@ public:
         : options_(options),
           text_(text),
           measured_depth_seeds_(options.plot_files.empty() ? 0 : std::min(options.seeds, most_seeds_per_depth)),
-          progress_(total_work()) {}
+          progress_({.total = total_work()}) {}
 
     PlacementResult operator()(const std::string& placement) {
         const std::size_t seeds = options_.seeds;
@@ -131,7 +131,7 @@ private:
     }
 
     np::GradientReport predicted(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {
-        progress_.stage("predicting " + placement + ", " + std::to_string(model.layers) + " layers");
+        progress_.label("predicting " + placement + ", " + std::to_string(model.layers) + " layers");
         const std::vector<np::TokenBatch> batches = batches_of(text_, model, batches_for(seeds));
         np::GradientReport report = predict(placement, model, batches);
         progress_.advance(work(batches.size(), model.layers));
@@ -139,14 +139,14 @@ private:
     }
 
     np::GradientReport measured(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {
-        progress_.stage("measuring " + placement + ", " + std::to_string(model.layers) + " layers");
+        progress_.label("measuring " + placement + ", " + std::to_string(model.layers) + " layers");
         return measure(placement, model, seeds, text_, [&] { progress_.advance(work(1, model.layers)); });
     }
 
     const Options& options_;
     const std::string& text_;
     std::size_t measured_depth_seeds_;
-    Progress progress_;
+    normplace::Progress progress_;
 };
 
 }  // namespace

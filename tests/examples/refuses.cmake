@@ -1,7 +1,7 @@
-# Runs PROFILE with ARGUMENTS: exit status 2, nothing on standard output, and one line on standard error that holds
+# Runs PROGRAM with ARGUMENTS: exit status 2, nothing on standard output, and one line on standard error that holds
 # SENTENCE.
 execute_process(
-    COMMAND "${PROFILE}" ${ARGUMENTS} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error
+    COMMAND "${PROGRAM}" ${ARGUMENTS} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error
 )
 if(NOT status EQUAL 2)
     message(FATAL_ERROR "exit status ${status}, expected 2: ${error}")
@@ -9,7 +9,8 @@ endif()
 if(NOT output STREQUAL "")
     message(FATAL_ERROR "standard output is not empty: ${output}")
 endif()
-if(NOT error MATCHES "^profile: [^\n]+\n$")
+cmake_path(GET PROGRAM STEM name)
+if(NOT error MATCHES "^${name}: [^\n]+\n$")
     message(FATAL_ERROR "not one sentence: ${error}")
 endif()
 string(FIND "${error}" "${SENTENCE}" position)

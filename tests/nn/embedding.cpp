@@ -24,7 +24,7 @@ Tokens tokens_of(std::size_t batch, std::size_t sequence, const std::vector<int>
 }  // namespace
 
 TEST_CASE("x = E[token] + P[position], and its gradients") {
-    for (const std::size_t positions : {0, 4}) {
+    for (const std::size_t positions : {0u, 4u}) {
         Embedding<double> embedding({.vocabulary = 5, .width = 3, .positions = positions});
         randomize_parameters(embedding, 1);
         const Tokens tokens = tokens_of(2, 3, {4, 0, 4, 4, 1, 2});  // a repeated token gathers all its gradients

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <normplace/detail/parallel.hpp>
+#include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/reference_network.hpp>
 
 namespace normplace {
@@ -28,42 +29,6 @@ struct MeasureOptions {
 };
 
 namespace detail {
-
-/// Means over seeds and their standard errors. A gradient norm is the root of the mean square, and its standard error
-/// that of the mean square over twice the root.
-inline void summarize(const std::vector<GradientReport>& seeds, GradientReport& summary) {
-    std::vector<double> sum, sum_of_squares;
-    const double count = static_cast<double>(seeds.size());
-    for (const GradientReport& seed : seeds) {
-        std::size_t i = 0;
-        for_each_entry(seed, [&](const std::string&, const auto& entry) {
-            if (i == sum.size()) sum.push_back(0.0);
-            sum[i++] += value_of(entry);
-        });
-    }
-    for (const GradientReport& seed : seeds) {
-        std::size_t i = 0;
-        for_each_entry(seed, [&](const std::string&, const auto& entry) {
-            if (i == sum_of_squares.size()) sum_of_squares.push_back(0.0);
-            const double deviation = value_of(entry) - sum[i] / count;
-            sum_of_squares[i++] += deviation * deviation;
-        });
-    }
-    std::size_t i = 0;
-    for_each_entry(summary, [&](const std::string&, auto& entry) {
-        const double mean = sum[i] / count;
-        const double error = seeds.size() > 1 ? std::sqrt(sum_of_squares[i] / (count * (count - 1.0))) : not_available;
-        ++i;
-        if constexpr (std::is_same_v<decltype(entry), GradientNorm&>) {
-            entry.norm = std::sqrt(mean);
-            entry.standard_error = mean > 0.0 ? error / (2.0 * entry.norm) : error;
-        } else {
-            entry.value = mean;
-            entry.standard_error = error;
-        }
-    });
-    summary.seeds = seeds.size();
-}
 
 template <class P, class T, class N>
 GradientReport measure(const ReferenceModel& model, const MeasureOptions& options) {
@@ -88,7 +53,7 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
         const std::lock_guard lock(mutex);
         options.progress(++done, options.seeds);
     });
-    summarize(seeds, report);
+    average_seeds(seeds, report);
     return report;
 }
 

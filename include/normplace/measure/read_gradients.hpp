@@ -62,13 +62,13 @@ void read_norm(const Gradients& gradients, NormGradients& report) {
     report.gain.norm = squared_norm(gradients.gain);
     report.bias.norm = squared_norm(gradients.bias);
 }
-/// The block's own norms. Its sublayer's gradients go into `report`'s matrices.
+/// The sublayer's gradients go into `report`, its norms' into `block`. Without W_o there is nothing to say of it.
 template <class BlockGradients, class Report>
 void read_attention(const BlockGradients& gradients, Report& report, SublayerReport& block) {
     read_linear(gradients.sublayer.query, report.wq, report.bq);
     read_linear(gradients.sublayer.key, report.wk, report.bk);
     read_linear(gradients.sublayer.value, report.wv, report.bv);
-    read_linear(gradients.sublayer.out, report.wo, report.bo);
+    if (gradients.sublayer.out.weight.size()) read_linear(gradients.sublayer.out, report.wo, report.bo);
     for (std::size_t i = 0; i < gradients.norms.size(); ++i) read_norm(gradients.norms[i], block.norms[i]);
 }
 template <class BlockGradients>

@@ -57,8 +57,7 @@ void dropout(const Activations<T>& x, Activations<T>& y, const DropoutKey& key) 
     T* to = y.data();
     const double work = 4.0 * static_cast<double>(x.size());
     detail::parallel_ranges(x.size(), work, [&](std::uint64_t begin, std::uint64_t end, std::size_t) {
-        constexpr std::uint64_t last =
-            std::numeric_limits<std::uint32_t>::max();  // of the indices that a kernel counts
+        constexpr std::uint64_t last = std::numeric_limits<std::uint32_t>::max();  // a kernel counts to here
         for (std::uint64_t stop; begin < end; begin = stop) {
             stop = std::min(end, (begin | last) + 1);
             NORMPLACE_KERNEL(dropout, from + begin, to + begin, static_cast<std::size_t>(stop - begin),

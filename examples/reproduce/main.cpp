@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// reproduce: the training experiments of Xiong et al. 2020 (arXiv:2002.04745) on one machine, as one HTML page. Exit
+// status: 0; 2 for a fault of the command line; 1 when something else failed; 130 when Ctrl-C ended it, and the same
+// command goes on.
+#include <chrono>
+#include <csignal>
+#include <iostream>
+#include <normplace/io/progress.hpp>
+#include <normplace/nn/blas_description.hpp>
+
+#include "../command_line.hpp"
+#include "figures.hpp"
+
+namespace {
+
+using namespace reproduce;
+using namespace command_line;
+
+volatile std::sig_atomic_t interrupted = 0;
+void stop_at_next_step(int) {
+    if (interrupted) std::_Exit(130);  // the second time, at once
+    interrupted = 1;
+}
+
+struct Options {
+    std::string size = "small", output;
+    training::TextFiles files;
+    std::vector<int> figures{2, 3, 4, 5};
+    std::size_t seeds = 0, steps = 0, threads = 0;
+};
+
+std::optional<Options> parse_options(int argc, const char* const* argv) {
+    Options options;
+    CLI::App app{
+        "The training experiments of Xiong et al. 2020 (arXiv:2002.04745), Figures 2 to 5, as one HTML page with "
+        "plots\n"
+        "and numbers, each figure beside what the paper says and whether it holds here.\n",
+        "reproduce"};
+    app.get_formatter()->column_width(34);
+    app.get_formatter()->label("OPTIONS", "options");
+    const auto file = [&](const char* name, std::string& value, const char* what) {
+        return app.add_option(name, value, what)->check(file_name())->type_name("FILE");
+    };
+    const auto count = [&](const char* name, std::size_t& value, std::size_t largest, const char* what) {
+        return app.add_option(name, value, what)->check(whole_number(largest))->type_name("N");
+    };
+    app.add_option("--size", options.size, "smoke takes a minute, small under 20; multi30k reads text, and takes hours")
+        ->check(one_of({"smoke", "small", "multi30k"}))
+        ->type_name("smoke|small|multi30k")
+        ->default_str(options.size);
+    file("--source", options.files.source, "Text to translate, a sentence per line; without: number names");
+    file("--target", options.files.target, "Its translation");
+    file("--validation-source", options.files.validation_source, "Without: the last 2 % of the text");
+    file("--validation-target", options.files.validation_target, "");
+    file("--test-source", options.files.test_source, "Without: no BLEU");
+    file("--test-target", options.files.test_target, "");
+    app.add_option("--figures", options.figures, "Which; 2,4 for two of them")
+        ->delimiter(',')
+        ->check(CLI::IsMember({2, 3, 4, 5}))
+        ->type_name("N")
+        ->default_str("2,3,4,5");
+    count("--seeds", options.seeds, 1000, "Trainings of each kind; by default what the size says");
+    count("--steps", options.steps, 100'000'000, "Of each training; by default what the size says");
+    count("--threads", options.threads, 4096, "Trainings at once; by default as many as there are cores");
+    file("--output", options.output, "A folder; by default reproduce-SIZE");
+    if (!parse(app, argc, argv)) return std::nullopt;
+
+    const auto together = [](const char* name, const std::string& source, const std::string& target) {
+        if (source.empty() != target.empty())
+            throw UsageError(std::string(name) + ": a text and its translation come together");
+        for (const std::string& text : {source, target})
+            if (!text.empty() && !std::ifstream(text)) throw UsageError("'" + text + "' cannot be read");
+    };
+    together("--source and --target", options.files.source, options.files.target);
+    together("--validation-source and --validation-target", options.files.validation_source,
+             options.files.validation_target);
+    together("--test-source and --test-target", options.files.test_source, options.files.test_target);
+    if (options.size == "multi30k" && options.files.source.empty())
+        throw UsageError("--size multi30k needs --source and --target");
+    if (options.output.empty()) options.output = "reproduce-" + options.size;
+    return options;
+}
+
+std::string page_setting(const Setting& setting, const Experiments& experiments, double seconds) {
+    const np::BlasDescription blas = np::blas_description();
+    return "Size " + setting.size + ". " + experiments.translation().description + ". Transformer of " +
+           std::to_string(setting.layers) + " and " + std::to_string(setting.layers) + " layers, width " +
+           std::to_string(setting.width) + ", " + std::to_string(setting.heads) + " heads, ffn " +
+           std::to_string(setting.feed_forward) + ", Xavier initialization; " + std::to_string(setting.steps) +
+           " steps, " + std::to_string(setting.seeds) + (setting.seeds == 1 ? " seed" : " seeds") +
+           "; bands and bars are one standard error over seeds. " + blas.library +
+           (blas.kernels.empty() ? "" : ", " + blas.kernels + " kernels") + "; " + np::detail::duration_text(seconds) +
+           " on this machine.";
+}
+
+int run_reproduce(int argc, char** argv) {
+    const std::optional<Options> options = parse_options(argc, argv);
+    if (!options) return 0;
+    Setting setting = setting_of(options->size);
+    setting.files = options->files;
+    setting.threads = options->threads;
+    if (options->seeds) setting.seeds = options->seeds;
+    if (options->steps) setting.steps = setting.masked_steps = options->steps;
+    const auto start = std::chrono::steady_clock::now();
+    Experiments experiments(setting, options->output);
+    std::cout << experiments.translation().description << std::endl;
+    want_runs(setting, options->figures, experiments);
+    std::signal(SIGINT, stop_at_next_step);
+    std::signal(SIGTERM, stop_at_next_step);
+    if (!experiments.run([] { return interrupted != 0; })) {
+        std::cerr << "reproduce: stopped; the same command goes on from " << options->output << '\n';
+        return 130;
+    }
+    Page page;
+    page.title = "Where the layer norm goes: the experiments of Xiong et al. 2020";
+    page.figures = make_figures(setting, options->figures, experiments);
+    page.setting = page_setting(setting, experiments,
+                                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    write_page(options->output, page);
+    for (const Figure& figure : page.figures) {
+        std::cout << '\n' << figure.title << '\n';
+        for (const Claim& claim : figure.claims)
+            std::cout << "  " << claim.paper << "\n      "
+                      << (claim.verdict == Verdict::holds           ? "holds: "
+                          : claim.verdict == Verdict::does_not_hold ? "does not hold: "
+                                                                    : "undecided: ")
+                      << claim.here << '\n';
+    }
+    std::cout << "\nPage: " << options->output << "/page.html" << std::endl;
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return command_line::run_program("reproduce", [&] { return run_reproduce(argc, argv); });
+}

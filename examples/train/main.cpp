@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// train: one model, from flags. Exit status: 0; 2 for a fault of the command line; 1 when the run diverged or something
+// else failed; 130 when Ctrl-C ended it, with the checkpoint and the log as they were at that step.
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <normplace/detail/parallel.hpp>
+#include <normplace/io/progress.hpp>
+#include <normplace/nn/blas_description.hpp>
+#include <normplace/text/bleu.hpp>
+#include <normplace/text/number_names_corpus.hpp>
+
+#include "../command_line.hpp"
+#include "options.hpp"
+
+namespace {
+
+using namespace training;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void stop_at_next_step(int) {
+    if (interrupted) std::_Exit(130);  // the second time, at once
+    interrupted = 1;
+}
+
+np::Tied tied_from(const std::string& name) {
+    return name == "none" ? np::Tied::none : name == "readout" ? np::Tied::readout : np::Tied::everything;
+}
+const np::Activation& activation_from(const std::string& name) { return name == "gelu" ? np::gelu : np::relu; }
+
+std::string fixed(double value, int digits) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return text;
+}
+
+/// @return the exit status
+int report_run(const RunResult& result, const Options& options) {
+    if (!result.divergence.empty()) {
+        std::cerr << "train: the run diverged: " << result.divergence;
+        if (!options.run.checkpoint.empty() && !result.points.empty())
+            std::cerr << "; the checkpoint is of step " << result.points.back().step;
+        std::cerr << '\n';
+        return 1;
+    }
+    if (result.stopped) {
+        std::cerr << "train: stopped after step " << result.steps;
+        if (!options.run.checkpoint.empty()) std::cerr << "; --resume goes on from " << options.run.checkpoint;
+        std::cerr << '\n';
+        return 130;
+    }
+    std::cout << fixed(result.tokens_per_second, 0) << " target tokens/s\n";
+    return 0;
+}
+
+int train(Task& task, const Options& options) {
+    std::size_t count = 0;
+    for (const auto& parameter : task.parameters()) count += parameter.value.size();
+    std::cout << options.placement << ", " << count << " parameters; " << task.batches_per_epoch()
+              << " batches an epoch; " << options.run.optimizer << ", " << options.run.schedule.description() << "\n\n"
+              << "    step   training loss   validation loss   accuracy   learning rate\n"
+              << std::flush;
+    RunHooks hooks;
+    np::Progress progress({.total = static_cast<double>(options.run.steps), .unit = "steps"});
+    hooks.step = [&](const np::StepResult& step, double tokens_per_second) {
+        progress.update(static_cast<double>(step.step), [&] {
+            return "loss " + fixed(step.loss, 3) + ", " + fixed(tokens_per_second, 0) + " tokens/s";
+        });
+    };
+    hooks.point = [&](const Point& point) {
+        progress.clear();
+        char line[160];
+        std::snprintf(line, sizeof line, "%8llu   %13.4f   %15.4f   %8.4f   %13.3g\n",
+                      static_cast<unsigned long long>(point.step), point.training_loss, point.validation.loss,
+                      point.validation.accuracy, point.learning_rate);
+        std::cout << line << std::flush;
+    };
+    hooks.stop = [] { return interrupted != 0; };
+    const RunResult result = run(task, options.run, hooks);
+    progress.clear();
+    return report_run(result, options);
+}
+
+void translate_test(TranslationTask& task, const Translation& translation, const Options& options) {
+    std::vector<std::vector<int>> sources;
+    for (const std::string& sentence : translation.test.source)
+        sources.push_back(translation.vocabulary.encode(sentence));
+    np::Progress progress({.total = static_cast<double>(sources.size()), .label = "translating", .unit = "sentences"});
+    std::vector<std::string> hypotheses;
+    for (const std::vector<int>& ids : task.translate(sources, options.beam, options.length_penalty,
+                                                      [&](std::size_t n) { progress.update(static_cast<double>(n)); }))
+        hypotheses.push_back(translation.vocabulary.decode(ids));
+    progress.clear();
+    const np::BleuScore bleu = np::corpus_bleu(hypotheses, translation.test.target);
+    std::cout << "test: BLEU " << fixed(bleu.score, 2) << ", exact match "
+              << fixed(100.0 * np::exact_match(hypotheses, translation.test.target), 1) << " % of " << hypotheses.size()
+              << " sentences\n";
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, hypotheses.size()); ++i)
+        std::cout << "    " << translation.test.source[i] << "  ->  " << hypotheses[i] << '\n';
+    if (options.output_file.empty()) return;
+    std::ofstream file(options.output_file);
+    for (const std::string& hypothesis : hypotheses) file << hypothesis << '\n';
+    if (!file.flush()) throw std::runtime_error("'" + options.output_file + "' could not be written");
+}
+
+int translation(const Options& options) {
+    const Translation prepared = prepare_translation(options.files, options.data);
+    std::cout << prepared.description << '\n';
+    const std::size_t vocabulary = prepared.vocabulary.size();
+    TranslationTask task(make_translation_network(options.placement,
+                                                  {.source_vocabulary = vocabulary,
+                                                   .target_vocabulary = vocabulary,
+                                                   .encoder_layers = options.layers,
+                                                   .decoder_layers = options.layers,
+                                                   .width = options.width,
+                                                   .heads = options.heads,
+                                                   .feed_forward = options.feed_forward,
+                                                   .positions = 2048,
+                                                   .tied = tied_from(options.tied),
+                                                   .activation = activation_from(options.activation)},
+                                                  options.initial_weights(), options.regularization.seed),
+                         prepared.data, options.regularization);
+    Options limited = options;
+    limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
+    const int status = train(task, limited);
+    if (status == 0 && prepared.test.size() > 0) translate_test(task, prepared, options);
+    return status;
+}
+
+int language_model(const Options& options) {
+    const Language prepared = prepare_language(options.files, options.data);
+    std::cout << prepared.description << '\n';
+    const std::size_t vocabulary = prepared.vocabulary.size();
+    LanguageTask task(make_language_network(options.placement,
+                                            {.vocabulary = vocabulary,
+                                             .layers = options.layers,
+                                             .width = options.width,
+                                             .heads = options.heads,
+                                             .feed_forward = options.feed_forward,
+                                             .positions = options.data.sequence,
+                                             .causal = options.task == "lm",
+                                             .tied = options.tied != "none",
+                                             .activation = activation_from(options.activation)},
+                                            options.initial_weights(), options.regularization.seed),
+                      prepared.data, options.regularization);
+    Options limited = options;
+    limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
+    return train(task, limited);
+}
+
+int run_train(int argc, char** argv) {
+    const std::optional<Options> options = parse(argc, argv);
+    if (!options) return 0;
+    std::signal(SIGINT, stop_at_next_step);
+    std::signal(SIGTERM, stop_at_next_step);
+#ifdef _OPENMP
+    if (options->threads > 0) omp_set_num_threads(static_cast<int>(options->threads));
+#endif
+    const np::BlasDescription blas = np::blas_description();
+    std::cout << blas.library << (blas.kernels.empty() ? "" : ", " + blas.kernels + " kernels") << '\n';
+    if (!blas.advice.empty()) std::cout << blas.advice << '\n';
+    return options->task == "translation" ? translation(*options) : language_model(*options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return command_line::run_program("train", [&] { return run_train(argc, argv); });
+}

@@ -1,0 +1,42 @@
+# The smallest reproduction: a page with every figure, plots and numbers; and a second run, which finds its results.
+cmake_minimum_required(VERSION 3.23)
+
+set(folder "${CMAKE_CURRENT_BINARY_DIR}/reproduce-smoke")
+file(REMOVE_RECURSE "${folder}")
+macro(reproduce)
+    execute_process(
+        COMMAND "${REPRODUCE}" --size smoke --output "${folder}" RESULT_VARIABLE status OUTPUT_VARIABLE output
+                                                                                     ERROR_VARIABLE error
+    )
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "exit status ${status}: ${error}")
+    endif()
+endmacro()
+
+reproduce()
+foreach(figure RANGE 2 5)
+    if(NOT output MATCHES "\nFigure ${figure}: ")
+        message(FATAL_ERROR "no figure ${figure} in: ${output}")
+    endif()
+endforeach()
+file(READ "${folder}/page.html" page)
+file(READ "${folder}/results.json" json)
+string(JSON figures LENGTH "${json}" figures)
+if(NOT figures EQUAL 4)
+    message(FATAL_ERROR "${figures} figures in results.json, expected 4")
+endif()
+foreach(part IN ITEMS "Figure 2" "Figure 5" "does not hold|holds" "post-ln" "</html>")
+    if(NOT page MATCHES "${part}")
+        message(FATAL_ERROR "no '${part}' in page.html")
+    endif()
+endforeach()
+find_program(gnuplot gnuplot)
+if(gnuplot AND NOT page MATCHES "<svg")
+    message(FATAL_ERROR "no plot in page.html")
+endif()
+
+set(first "${output}")
+reproduce()
+if(NOT first STREQUAL output)
+    message(FATAL_ERROR "the second run says something else:\n${first}\n${output}")
+endif()
