@@ -11,6 +11,7 @@
 #include <iostream>
 #include <normplace/placement/visit.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "usage_error.hpp"
@@ -84,6 +85,22 @@ inline void check_writable(const std::string& option, const std::string& file) {
     const bool existed = std::filesystem::exists(file);
     if (!std::ofstream(file, std::ios::app)) throw UsageError(option + ": '" + file + "' cannot be written");
     if (!existed) std::filesystem::remove(file);
+}
+
+/// No file is written twice, or read and written. `outputs` are options and their files.
+inline void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs,
+                          const std::vector<std::string>& inputs) {
+    std::error_code none;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const auto& [option, file] = outputs[i];
+        if (file.empty()) continue;
+        for (std::size_t j = 0; j < i; ++j)
+            if (outputs[j].second == file)
+                throw UsageError("'" + file + "' is to be written twice; expected different files");
+        for (const std::string& input : inputs)
+            if (!input.empty() && std::filesystem::equivalent(file, input, none))
+                throw UsageError(option + ": '" + file + "' is to be written and is to be read as well");
+    }
 }
 
 /// One line, whatever the library makes of it.

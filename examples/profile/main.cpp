@@ -23,16 +23,10 @@ using namespace profile;
 using command_line::check_writable;
 
 void check_files(Options& options) {
-    std::vector<std::string> files{options.json_file, options.csv_file};
-    files.insert(files.end(), options.plot_files.begin(), options.plot_files.end());
-    for (std::size_t i = 0; i < files.size(); ++i)
-        for (std::size_t j = 0; j < i; ++j)
-            if (!files[i].empty() && files[i] == files[j])
-                throw UsageError("'" + files[i] + "' is to be written twice; expected different files");
-    std::error_code none;
-    for (const std::string& file : files)
-        if (!options.text_file.empty() && !file.empty() && std::filesystem::equivalent(file, options.text_file, none))
-            throw UsageError("'" + file + "' is to be written and is the text as well");
+    std::vector<std::pair<std::string, std::string>> outputs{{"--json", options.json_file},
+                                                             {"--csv", options.csv_file}};
+    for (const std::string& file : options.plot_files) outputs.emplace_back("--plot", file);
+    command_line::check_outputs(outputs, {options.text_file});
     check_writable("--json", options.json_file);
     check_writable("--csv", options.csv_file);
     if (!options.plot_files.empty() && !has_gnuplot()) {

@@ -2,6 +2,7 @@
 #include "experiments.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -46,6 +47,7 @@ nlohmann::json to_json(const Outcome& outcome, const std::string& configuration)
     nlohmann::json json{{"configuration", nlohmann::json::parse(configuration)},
                         {"divergence", outcome.divergence},
                         {"score", outcome.score},
+                        {"seconds", outcome.seconds},
                         {"at_start", to_json(outcome.at_start)},
                         {"after_warm_up", to_json(outcome.after_warm_up)},
                         {"points", nlohmann::json::array()}};
@@ -59,6 +61,7 @@ Outcome outcome_from(const nlohmann::json& json) {
     Outcome outcome;
     outcome.divergence = json.at("divergence");
     outcome.score = number_from(json.at("score"));
+    outcome.seconds = json.at("seconds");
     outcome.at_start = gradients_from(json.at("at_start"));
     outcome.after_warm_up = gradients_from(json.at("after_warm_up"));
     for (const auto& row : json.at("points")) {
@@ -94,18 +97,25 @@ LayerGradients layer_gradients(const np::ParameterList<float>& parameters, doubl
     return gradients;
 }
 
-Experiments::Experiments(const Setting& setting, std::string folder)
+Experiments::Experiments(const Setting& setting, std::string folder, bool masked)
     : setting_(setting),
       folder_(std::move(folder)),
       test_name_(setting.files.source.empty() ? "exact match" : "BLEU"),
-      translation_(training::prepare_translation(setting.files, setting.data)),
-      language_([&] {
-          training::TextFiles files;
-          files.text = setting.files.target;
-          files.validation_text = setting.files.validation_target;
-          return training::prepare_language(files, setting.data);
-      }()) {
+      translation_(training::prepare_translation(setting.files, setting.data)) {
+    if (masked) {
+        training::TextFiles files;
+        files.text = setting.files.target;
+        files.validation_text = setting.files.validation_target;
+        language_ = training::prepare_language(files, setting.data);
+    }
     std::filesystem::create_directories(std::filesystem::path(folder_) / "runs");
+}
+
+double Experiments::seconds() const {
+    double seconds = 0.0;
+    for (const auto& [name, outcomes] : outcomes_)
+        for (const Outcome& outcome : outcomes) seconds += outcome.seconds;
+    return seconds;
 }
 
 void Experiments::want(const Variant& variant) {
@@ -125,9 +135,39 @@ double Experiments::score(training::TranslationTask& task) const {
 }
 
 Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const std::function<bool()>& stop,
-                             const std::function<void()>& after_step) {
+                             const std::function<void(std::uint64_t)>& after_steps) {
+    const std::uint64_t steps = variant.masked ? setting_.masked_steps : setting_.steps;
+    const std::size_t vocabulary = (variant.masked ? language_->vocabulary : translation_.vocabulary).size();
+    const nlohmann::json configuration{
+        {"size", setting_.size},
+        {"data", variant.masked ? language_->data->fingerprint : translation_.data->fingerprint},
+        {"batch", setting_.data.batches.examples},
+        {"batch_tokens", setting_.data.batches.tokens},
+        {"sequence", setting_.data.sequence},
+        {"vocabulary", vocabulary},
+        {"layers", setting_.layers},
+        {"width", setting_.width},
+        {"heads", setting_.heads},
+        {"ffn", setting_.feed_forward},
+        {"run", variant.name()},
+        {"seed", seed},
+        {"steps", steps},
+        {"every", setting_.every},
+        {"dropout", setting_.dropout},
+        {"label_smoothing", setting_.label_smoothing}};
+    const std::string file = folder_ + "/runs/" + variant.name() + " seed " + std::to_string(seed);
+    const std::string result_file = file + ".json";
+    if (std::ifstream stored(result_file); stored) {
+        const auto json = nlohmann::json::parse(stored);
+        if (json.at("configuration") != configuration)
+            throw std::runtime_error("'" + result_file +
+                                     "' is the result of another setting; give another --output, or delete it");
+        after_steps(steps);
+        return outcome_from(json);
+    }
+
     const training::Regularization regularization{setting_.dropout, setting_.label_smoothing, seed};
-    const auto sizes = [&](auto options) {
+    const auto sized = [&](auto options) {
         options.width = setting_.width;
         options.heads = setting_.heads;
         options.feed_forward = setting_.feed_forward;
@@ -135,89 +175,77 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
     };
     std::unique_ptr<training::Task> task;
     training::TranslationTask* translation = nullptr;
-    const std::size_t vocabulary = (variant.masked ? language_.vocabulary : translation_.vocabulary).size();
     if (variant.masked) {
-        auto data = std::make_shared<training::LanguageData>(*language_.data);
-        data->seed = seed;
-        auto options = sizes(np::LanguageModelOptions{
-            .vocabulary = vocabulary, .layers = setting_.layers, .causal = false, .tied = true});
-        options.positions = setting_.data.sequence;
         task = std::make_unique<training::LanguageTask>(
-            training::make_language_network(variant.placement, options, np::Initialization::xavier(), seed), data,
-            regularization);
+            training::make_language_network(variant.placement,
+                                            sized(np::LanguageModelOptions{.vocabulary = vocabulary,
+                                                                           .layers = setting_.layers,
+                                                                           .positions = setting_.data.sequence,
+                                                                           .causal = false,
+                                                                           .tied = true}),
+                                            np::Initialization::xavier(), seed),
+            language_->data, regularization);
     } else {
-        auto data = std::make_shared<training::TranslationData>(*translation_.data);
-        data->seed = seed;
         auto owned = std::make_unique<training::TranslationTask>(
             training::make_translation_network(variant.placement,
-                                               sizes(np::TransformerOptions{.source_vocabulary = vocabulary,
+                                               sized(np::TransformerOptions{.source_vocabulary = vocabulary,
                                                                             .target_vocabulary = vocabulary,
                                                                             .encoder_layers = setting_.layers,
                                                                             .decoder_layers = setting_.layers,
+                                                                            .positions = translation_.data->positions,
                                                                             .tied = np::Tied::everything}),
                                                np::Initialization::xavier(), seed),
-            data, regularization);
+            translation_.data, regularization);
         translation = owned.get();
         task = std::move(owned);
     }
 
-    const std::string file = folder_ + "/runs/" + variant.name() + " seed " + std::to_string(seed);
     training::RunOptions options;
     options.optimizer = variant.optimizer;
-    options.beta2 = 0.98;
     options.schedule = np::Schedule::constant(variant.learning_rate).with_warm_up(variant.warm_up);
     options.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
-    options.steps = variant.masked ? setting_.masked_steps : setting_.steps;
+    options.steps = steps;
     options.every = setting_.every;
     options.checkpoint = file + ".safetensors";
     options.log = file + ".csv";
     options.resume = true;
-    const nlohmann::json configuration{{"size", setting_.size},
-                                       {"source", setting_.files.source},
-                                       {"target", setting_.files.target},
-                                       {"pairs", setting_.data.training_pairs},
-                                       {"vocabulary", vocabulary},
-                                       {"layers", setting_.layers},
-                                       {"width", setting_.width},
-                                       {"heads", setting_.heads},
-                                       {"ffn", setting_.feed_forward},
-                                       {"steps", options.steps},
-                                       {"every", options.every},
-                                       {"dropout", setting_.dropout},
-                                       {"label_smoothing", setting_.label_smoothing}};
     options.configuration = configuration.dump();
 
-    const std::string result_file = file + ".json";
-    if (std::ifstream stored(result_file); stored) {
-        const auto json = nlohmann::json::parse(stored);
-        if (json.at("configuration") != configuration)
-            throw std::runtime_error("'" + result_file +
-                                     "' is the result of another setting; give another --output, or delete it");
-        after_step();
-        return outcome_from(json);
-    }
-
     Outcome outcome;
-    if (std::filesystem::exists(options.checkpoint))
-        outcome =
-            outcome_from(nlohmann::json::parse(np::read_checkpoint_state(options.checkpoint).notes.at("outcome")));
+    outcome.score = none;
+    if (std::filesystem::exists(options.checkpoint)) {
+        const auto notes = np::read_checkpoint_state(options.checkpoint).notes;
+        const auto found = notes.find("outcome");
+        if (found == notes.end())
+            throw std::runtime_error("checkpoint '" + options.checkpoint + "': it is none of this program's");
+        outcome = outcome_from(nlohmann::json::parse(found->second));
+    }
+    const double seconds_before = outcome.seconds;
+    const auto start = std::chrono::steady_clock::now();
+    const auto take_time = [&] {
+        outcome.seconds =
+            seconds_before + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
     training::RunHooks hooks;
+    hooks.start = after_steps;
     hooks.step = [&](const np::StepResult& step, double) {
         if (!variant.masked && step.step == 1) outcome.at_start = layer_gradients(task->parameters(), 1.0);
         if (!variant.masked && variant.warm_up && step.step == variant.warm_up + 1)
             outcome.after_warm_up = layer_gradients(task->parameters(), 1.0);
-        after_step();
+        after_steps(1);
     };
     hooks.point = [&](const training::Point& point) { outcome.points.push_back(point); };
     hooks.notes = [&] {
+        take_time();
         return std::map<std::string, std::string>{{"outcome", to_json(outcome, options.configuration).dump()}};
     };
     hooks.stop = stop;
     const training::RunResult result = training::run(*task, options, hooks);
     outcome.divergence = result.divergence;
-    outcome.score = none;
     if (result.stopped) return outcome;
+    after_steps(steps - result.steps);  // those that a run that diverged will not make
     if (translation && result.divergence.empty()) outcome.score = score(*translation);
+    take_time();
     np::AtomicFile written(result_file);
     written.write(to_json(outcome, options.configuration).dump(1));
     written.commit();
@@ -235,6 +263,7 @@ LayerGradients Experiments::gradients(const std::string& placement, std::size_t 
                                                              .width = setting_.width,
                                                              .heads = setting_.heads,
                                                              .feed_forward = setting_.feed_forward,
+                                                             .positions = translation_.data->positions,
                                                              .tied = np::Tied::everything},
                                                             np::Initialization::xavier(), seed);
     const np::EncodedCorpus& corpus = translation_.data->training;
@@ -266,10 +295,16 @@ bool Experiments::run(const std::function<bool()>& stop) {
             if (stop()) stopped = true;
             return stopped.load();
         };
-        outcomes_.at(jobs[i].variant->name())[jobs[i].seed] = run_one(*jobs[i].variant, jobs[i].seed + 1, ask, [&] {
-            const std::lock_guard lock(mutex);
-            progress.advance(1.0);
-        });
+        try {
+            outcomes_.at(jobs[i].variant->name())[jobs[i].seed] =
+                run_one(*jobs[i].variant, jobs[i].seed + 1, ask, [&](std::uint64_t steps) {
+                    const std::lock_guard lock(mutex);
+                    progress.advance(static_cast<double>(steps));
+                });
+        } catch (...) {
+            stopped = true;  // the other runs need not go on for hours before it is said what is wrong
+            throw;
+        }
         const std::lock_guard lock(mutex);
         ++done;
         progress.label(std::to_string(done) + "/" + std::to_string(jobs.size()) + " runs");

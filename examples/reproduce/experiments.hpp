@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Outcome {
     std::vector<training::Point> points;
     std::string divergence;  ///< a sentence, or empty
     double score = 0.0;      ///< of the test set, 0 to 100: exact match of numbers, else BLEU; NaN for a language model
+    double seconds = 0.0;    ///< that the run took, on its core
     LayerGradients at_start;       ///< in the first step
     LayerGradients after_warm_up;  ///< in the step after the warm-up; empty without one
 };
@@ -45,7 +47,8 @@ LayerGradients layer_gradients(const np::ParameterList<float>& parameters, doubl
 
 class Experiments {
 public:
-    Experiments(const Setting& setting, std::string folder);
+    /// @param masked whether masked language models will be wanted
+    Experiments(const Setting& setting, std::string folder, bool masked);
 
     /// To be run, for every seed.
     void want(const Variant& variant);
@@ -59,16 +62,18 @@ public:
 
     const training::Translation& translation() const { return translation_; }
     const std::string& test_name() const { return test_name_; }
+    /// Of all runs.
+    double seconds() const;
 
 private:
     Outcome run_one(const Variant& variant, std::uint64_t seed, const std::function<bool()>& stop,
-                    const std::function<void()>& after_step);
+                    const std::function<void(std::uint64_t)>& after_steps);
     double score(training::TranslationTask& task) const;
 
     Setting setting_;
     std::string folder_, test_name_;
     training::Translation translation_;
-    training::Language language_;
+    std::optional<training::Language> language_;
     std::vector<Variant> wanted_;
     std::map<std::string, std::vector<Outcome>> outcomes_;
 };

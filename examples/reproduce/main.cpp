@@ -3,7 +3,8 @@
 // reproduce: the training experiments of Xiong et al. 2020 (arXiv:2002.04745) on one machine, as one HTML page. Exit
 // status: 0; 2 for a fault of the command line; 1 when something else failed; 130 when Ctrl-C ended it, and the same
 // command goes on.
-#include <chrono>
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <iostream>
 #include <normplace/io/progress.hpp>
@@ -11,16 +12,17 @@
 
 #include "../command_line.hpp"
 #include "figures.hpp"
+#include "statistics.hpp"
 
 namespace {
 
 using namespace reproduce;
 using namespace command_line;
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;
 void stop_at_next_step(int) {
     if (interrupted) std::_Exit(130);  // the second time, at once
-    interrupted = 1;
+    interrupted = true;
 }
 
 struct Options {
@@ -78,20 +80,31 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     together("--test-source and --test-target", options.files.test_source, options.files.test_target);
     if (options.size == "multi30k" && options.files.source.empty())
         throw UsageError("--size multi30k needs --source and --target");
+    if (options.files.source.empty() && !(options.files.validation_source + options.files.test_source).empty())
+        throw UsageError("--validation-source and --test-source need --source and --target");
+    std::sort(options.figures.begin(), options.figures.end());
+    options.figures.erase(std::unique(options.figures.begin(), options.figures.end()), options.figures.end());
     if (options.output.empty()) options.output = "reproduce-" + options.size;
     return options;
 }
 
-std::string page_setting(const Setting& setting, const Experiments& experiments, double seconds) {
+std::string page_setting(const Setting& setting, const Experiments& experiments) {
     const np::BlasDescription blas = np::blas_description();
     return "Size " + setting.size + ". " + experiments.translation().description + ". Transformer of " +
            std::to_string(setting.layers) + " and " + std::to_string(setting.layers) + " layers, width " +
            std::to_string(setting.width) + ", " + std::to_string(setting.heads) + " heads, ffn " +
            std::to_string(setting.feed_forward) + ", Xavier initialization; " + std::to_string(setting.steps) +
-           " steps, " + std::to_string(setting.seeds) + (setting.seeds == 1 ? " seed" : " seeds") +
-           "; bands and bars are one standard error over seeds. " + blas.library +
-           (blas.kernels.empty() ? "" : ", " + blas.kernels + " kernels") + "; " + np::detail::duration_text(seconds) +
-           " on this machine.";
+           " steps, " + std::to_string(setting.seeds) + (setting.seeds == 1 ? " seed" : " seeds") + ", a batch of " +
+           (setting.data.batches.tokens ? std::to_string(setting.data.batches.tokens) + " tokens"
+                                        : std::to_string(setting.data.batches.examples) + " pairs") +
+           ", dropout " + number_text(setting.dropout) + ", label smoothing " + number_text(setting.label_smoothing) +
+           ", Adam's beta2 0.98. Bands and bars are one standard error over seeds; a claim holds where a 95 % interval "
+           "says "
+           "so. " +
+           blas.library + (blas.kernels.empty() ? "" : ", " + blas.kernels + " kernels") + "; " +
+           np::detail::duration_text(experiments.seconds()) + " of training, each run on one core." +
+           (setting.size == "smoke" ? " This size shows that everything runs; it is too small to decide anything."
+                                    : "");
 }
 
 int run_reproduce(int argc, char** argv) {
@@ -101,22 +114,31 @@ int run_reproduce(int argc, char** argv) {
     setting.files = options->files;
     setting.threads = options->threads;
     if (options->seeds) setting.seeds = options->seeds;
-    if (options->steps) setting.steps = setting.masked_steps = options->steps;
-    const auto start = std::chrono::steady_clock::now();
-    Experiments experiments(setting, options->output);
+    if (options->steps) {  // the warm-ups keep their share
+        const auto scaled = [&](std::uint64_t steps) {
+            return std::max<std::uint64_t>(1, steps * options->steps / setting.steps);
+        };
+        setting.short_warm_up = scaled(setting.short_warm_up);
+        setting.warm_up = scaled(setting.warm_up);
+        setting.every = scaled(setting.every);
+        setting.steps = setting.masked_steps = options->steps;
+    }
+    const std::string advice = np::blas_description().advice;
+    if (!advice.empty()) std::cout << advice << '\n';
+    const bool masked = std::count(options->figures.begin(), options->figures.end(), 5) > 0;
+    Experiments experiments(setting, options->output, masked);
     std::cout << experiments.translation().description << std::endl;
     want_runs(setting, options->figures, experiments);
     std::signal(SIGINT, stop_at_next_step);
     std::signal(SIGTERM, stop_at_next_step);
-    if (!experiments.run([] { return interrupted != 0; })) {
+    if (!experiments.run([] { return interrupted.load(); })) {
         std::cerr << "reproduce: stopped; the same command goes on from " << options->output << '\n';
         return 130;
     }
     Page page;
     page.title = "Where the layer norm goes: the experiments of Xiong et al. 2020";
     page.figures = make_figures(setting, options->figures, experiments);
-    page.setting = page_setting(setting, experiments,
-                                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    page.setting = page_setting(setting, experiments);
     write_page(options->output, page);
     for (const Figure& figure : page.figures) {
         std::cout << '\n' << figure.title << '\n';

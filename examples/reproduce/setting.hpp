@@ -71,7 +71,7 @@ inline Setting setting_of(const std::string& size) {
         setting.short_warm_up = 12;
         setting.warm_up = 100;
         setting.rates = {5e-4, 1e-3};
-        setting.sgd_rates = {0.1};
+        setting.sgd_rates = {0.05, 0.1};
         setting.seeds = 5;
         return setting;
     }
@@ -84,10 +84,10 @@ inline Setting setting_of(const std::string& size) {
         setting.steps = 5000;
         setting.every = 250;
         setting.masked_steps = 5000;
-        setting.short_warm_up = 60;
-        setting.warm_up = 500;
-        setting.rates = {5e-4, 1.5e-3};
-        setting.sgd_rates = {0.1};
+        setting.short_warm_up = 125;
+        setting.warm_up = 1000;
+        setting.rates = {5e-4, 1e-3};
+        setting.sgd_rates = {0.05, 0.1};
         setting.seeds = 1;
         setting.dropout = 0.1;
         setting.label_smoothing = 0.1;

@@ -13,12 +13,14 @@ namespace reproduce {
 
 struct Mean {
     double value = std::numeric_limits<double>::quiet_NaN();
-    double error = 0.0;  ///< standard error; 0 of one value, whose error nobody knows
+    double error = std::numeric_limits<double>::quiet_NaN();  ///< standard error; of one value nobody knows it
+    std::size_t count = 0;
 };
 
 inline Mean mean_of(const std::vector<double>& values) {
     Mean mean;
     if (values.empty()) return mean;
+    mean.count = values.size();
     const double count = static_cast<double>(values.size());
     double sum = 0.0, squares = 0.0;
     for (const double value : values) sum += value;
@@ -28,8 +30,12 @@ inline Mean mean_of(const std::vector<double>& values) {
     return mean;
 }
 
-/// a - b, of independent a and b.
-inline Mean difference(const Mean& a, const Mean& b) { return {a.value - b.value, std::hypot(a.error, b.error)}; }
+/// Half of the 95 % interval of a mean: Student's t times the standard error.
+inline double uncertainty(const Mean& mean) {
+    constexpr double t[] = {12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26};
+    const std::size_t freedom = mean.count - 1;
+    return mean.error * (freedom <= 9 ? t[freedom - 1] : 2.0 + 2.3 / static_cast<double>(freedom));
+}
 
 inline std::string number_text(double value, int digits = 2) {
     char text[64];
@@ -39,7 +45,7 @@ inline std::string number_text(double value, int digits = 2) {
 
 /// "2.83 ± 0.01", or "2.83" of a single value
 inline std::string text_of(const Mean& mean, int digits = 2) {
-    return number_text(mean.value, digits) + (mean.error > 0.0 ? " ± " + number_text(mean.error, digits) : "");
+    return number_text(mean.value, digits) + (std::isfinite(mean.error) ? " ± " + number_text(mean.error, digits) : "");
 }
 
 /// Least squares on (log x, log y): the power of x.

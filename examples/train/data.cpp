@@ -12,7 +12,13 @@ constexpr std::size_t numbers_vocabulary = 200, text_vocabulary = 8000;
 
 Vocabulary make_vocabulary(const std::vector<std::string>& sentences, bool numbers, const DataOptions& options) {
     const std::string& file = options.vocabulary_file;
-    if (!file.empty() && std::filesystem::exists(file)) return Vocabulary::load(file);
+    if (!file.empty() && std::filesystem::exists(file)) {
+        Vocabulary vocabulary = Vocabulary::load(file);
+        if (options.vocabulary && options.vocabulary != vocabulary.size())
+            throw std::runtime_error("the vocabulary of '" + file + "' has " + std::to_string(vocabulary.size()) +
+                                     " pieces, not " + std::to_string(options.vocabulary));
+        return vocabulary;
+    }
     const std::size_t size = options.vocabulary ? options.vocabulary : numbers ? numbers_vocabulary : text_vocabulary;
     Vocabulary vocabulary = Vocabulary::train(sentences, {.size = size});
     if (!file.empty()) vocabulary.save(file);
@@ -54,6 +60,22 @@ std::string vocabulary_text(const Vocabulary& vocabulary) {
            (vocabulary.notice().empty() ? "" : " (" + vocabulary.notice() + ")");
 }
 
+/// FNV-1a of the ids.
+class Fingerprint {
+public:
+    void add(const std::vector<int>& ids) {
+        for (const int id : ids) value_ = (value_ ^ static_cast<std::uint64_t>(id)) * 0x100000001b3u;
+        value_ = (value_ ^ ids.size()) * 0x100000001b3u;
+    }
+    void add(const std::vector<std::vector<int>>& sentences) {
+        for (const std::vector<int>& ids : sentences) add(ids);
+    }
+    std::uint64_t value() const { return value_; }
+
+private:
+    std::uint64_t value_ = 0xcbf29ce484222325u;
+};
+
 /// Sentences one after the other, each with its end.
 std::vector<int> stream_of(const std::vector<std::string>& sentences, const Vocabulary& vocabulary) {
     std::vector<int> stream;
@@ -89,12 +111,24 @@ Translation prepare_translation(const TextFiles& files, const DataOptions& optio
     data->training = encode(training, vocabulary);
     data->validation = encode(validation, vocabulary);
     data->batches = options.batches;
-    data->seed = options.seed;
-    const std::size_t dropped = np::drop_longer(data->training, options.longest);
-    np::drop_longer(data->validation, options.longest);
+    const std::size_t dropped =
+        np::drop_longer(data->training, options.longest) + np::drop_longer(data->validation, options.longest);
     if (data->training.size() == 0 || data->validation.size() == 0)
         throw std::runtime_error("no pair of the " + std::string(data->training.size() ? "validation" : "training") +
                                  " text has at most " + std::to_string(options.longest) + " tokens a side");
+    Fingerprint fingerprint;
+    for (const np::EncodedCorpus* corpus : {&data->training, &data->validation}) {
+        fingerprint.add(corpus->source);
+        fingerprint.add(corpus->target);
+        for (const np::ExampleLength length : np::example_lengths(*corpus))
+            data->positions = std::max(data->positions, length.longer());
+    }
+    for (const std::string& sentence : test.source) {
+        const std::vector<int> ids = vocabulary.encode(sentence);
+        fingerprint.add(ids);
+        data->positions = std::max(data->positions, longest_translation(ids.size()));
+    }
+    data->fingerprint = fingerprint.value();
     const std::string description =
         (from_numbers ? std::string("German number names to English") : files.source + " to " + files.target) + ": " +
         count_text(data->training.size(), "pairs to train on") + ", " +
@@ -126,7 +160,10 @@ Language prepare_language(const TextFiles& files, const DataOptions& options) {
     data->masking = {.mask = Vocabulary::mask,
                      .first_ordinary = Vocabulary::mask + 1,
                      .vocabulary = static_cast<int>(vocabulary.size())};
-    data->seed = options.seed;
+    Fingerprint fingerprint;
+    fingerprint.add(data->training);
+    fingerprint.add(data->validation);
+    data->fingerprint = fingerprint.value();
     const std::string description = (from_numbers ? std::string("number names") : files.text) + ": " +
                                     count_text(data->training.size(), "tokens to train on") + ", " +
                                     count_text(data->validation.size(), "to validate") + "; " +

@@ -2,6 +2,7 @@
 //
 // train: one model, from flags. Exit status: 0; 2 for a fault of the command line; 1 when the run diverged or something
 // else failed; 130 when Ctrl-C ended it, with the checkpoint and the log as they were at that step.
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -19,11 +20,11 @@ namespace {
 
 using namespace training;
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;
 
 void stop_at_next_step(int) {
     if (interrupted) std::_Exit(130);  // the second time, at once
-    interrupted = 1;
+    interrupted = true;
 }
 
 np::Tied tied_from(const std::string& name) {
@@ -41,8 +42,7 @@ std::string fixed(double value, int digits) {
 int report_run(const RunResult& result, const Options& options) {
     if (!result.divergence.empty()) {
         std::cerr << "train: the run diverged: " << result.divergence;
-        if (!options.run.checkpoint.empty() && !result.points.empty())
-            std::cerr << "; the checkpoint is of step " << result.points.back().step;
+        if (result.checkpoint > 0) std::cerr << "; the checkpoint is of step " << result.checkpoint;
         std::cerr << '\n';
         return 1;
     }
@@ -52,7 +52,7 @@ int report_run(const RunResult& result, const Options& options) {
         std::cerr << '\n';
         return 130;
     }
-    std::cout << fixed(result.tokens_per_second, 0) << " target tokens/s\n";
+    if (result.tokens_per_second > 0.0) std::cout << fixed(result.tokens_per_second, 0) << " target tokens/s\n";
     return 0;
 }
 
@@ -64,23 +64,28 @@ int train(Task& task, const Options& options) {
               << "    step   training loss   validation loss   accuracy   learning rate\n"
               << std::flush;
     RunHooks hooks;
-    np::Progress progress({.total = static_cast<double>(options.run.steps), .unit = "steps"});
+    std::optional<np::Progress> progress;
+    hooks.start = [&](std::uint64_t steps) {
+        if (steps > 0) std::cout << "    going on after step " << steps << std::endl;
+        progress.emplace(np::ProgressOptions{
+            .total = static_cast<double>(options.run.steps), .done = static_cast<double>(steps), .unit = "steps"});
+    };
     hooks.step = [&](const np::StepResult& step, double tokens_per_second) {
-        progress.update(static_cast<double>(step.step), [&] {
+        progress->update(static_cast<double>(step.step), [&] {
             return "loss " + fixed(step.loss, 3) + ", " + fixed(tokens_per_second, 0) + " tokens/s";
         });
     };
     hooks.point = [&](const Point& point) {
-        progress.clear();
+        progress->clear();
         char line[160];
         std::snprintf(line, sizeof line, "%8llu   %13.4f   %15.4f   %8.4f   %13.3g\n",
                       static_cast<unsigned long long>(point.step), point.training_loss, point.validation.loss,
                       point.validation.accuracy, point.learning_rate);
         std::cout << line << std::flush;
     };
-    hooks.stop = [] { return interrupted != 0; };
+    hooks.stop = [] { return interrupted.load(); };
     const RunResult result = run(task, options.run, hooks);
-    progress.clear();
+    progress.reset();
     return report_run(result, options);
 }
 
@@ -118,12 +123,13 @@ int translation(const Options& options) {
                                                    .width = options.width,
                                                    .heads = options.heads,
                                                    .feed_forward = options.feed_forward,
-                                                   .positions = 2048,
+                                                   .positions = prepared.data->positions,
                                                    .tied = tied_from(options.tied),
                                                    .activation = activation_from(options.activation)},
                                                   options.initial_weights(), options.regularization.seed),
                          prepared.data, options.regularization);
     Options limited = options;
+    limited.run.configuration = options.configuration(prepared.data->fingerprint);
     limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
     const int status = train(task, limited);
     if (status == 0 && prepared.test.size() > 0) translate_test(task, prepared, options);
@@ -147,6 +153,7 @@ int language_model(const Options& options) {
                                             options.initial_weights(), options.regularization.seed),
                       prepared.data, options.regularization);
     Options limited = options;
+    limited.run.configuration = options.configuration(prepared.data->fingerprint);
     limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
     return train(task, limited);
 }

@@ -15,7 +15,7 @@ np::Initialization Options::initial_weights() const {
     return np::Initialization::xavier();
 }
 
-std::string Options::configuration() const {
+std::string Options::configuration(std::uint64_t fingerprint) const {
     const nlohmann::json json{{"task", task},
                               {"placement", placement},
                               {"initialization", initialization},
@@ -43,7 +43,8 @@ std::string Options::configuration() const {
                               {"accumulate", run.loop.accumulate},
                               {"dropout", regularization.dropout},
                               {"label_smoothing", regularization.label_smoothing},
-                              {"seed", regularization.seed}};
+                              {"seed", regularization.seed},
+                              {"data", fingerprint}};
     return json.dump();
 }
 
@@ -57,7 +58,7 @@ np::Schedule schedule_from(const Options& options) {
     if (options.schedule == "linear") return np::Schedule::linear_decay(peak, 0.0, rest).with_warm_up(options.warm_up);
     if (options.schedule == "cosine") return np::Schedule::cosine_decay(peak, 0.0, rest).with_warm_up(options.warm_up);
     if (options.schedule == "step")
-        return np::Schedule::step_decay(peak, 0.1, std::max<std::uint64_t>(1, rest / 3)).with_warm_up(options.warm_up);
+        return np::Schedule::step_decay(peak, 0.1, (rest + 2) / 3).with_warm_up(options.warm_up);
     return np::Schedule::constant(peak).with_warm_up(options.warm_up);
 }
 
@@ -94,10 +95,17 @@ void check_files(const Options& options, const CLI::App& app) {
     if (!options.run.resume && !options.run.checkpoint.empty() && std::filesystem::exists(options.run.checkpoint))
         throw UsageError("--checkpoint: '" + options.run.checkpoint +
                          "' exists; --resume goes on from it, or delete it first");
-    check_writable("--checkpoint", options.run.checkpoint);
-    check_writable("--log", options.run.log);
-    check_writable("--output", options.output_file);
-    check_writable("--vocabulary-file", options.data.vocabulary_file);
+    const std::string vocabulary = !options.data.vocabulary_file.empty() ? options.data.vocabulary_file
+                                   : !options.run.checkpoint.empty()     ? options.run.checkpoint + ".vocabulary"
+                                                                         : "";
+    const std::vector<std::pair<std::string, std::string>> outputs{{"--checkpoint", options.run.checkpoint},
+                                                                   {"--log", options.run.log},
+                                                                   {"--output", options.output_file},
+                                                                   {"--vocabulary-file", vocabulary}};
+    check_outputs(outputs, {files.source, files.target, files.validation_source, files.validation_target,
+                            files.test_source, files.test_target, files.text, files.validation_text});
+    for (const auto& [option, file] : outputs)
+        if (option != "--vocabulary-file" || !std::filesystem::exists(file)) check_writable(option, file);
 }
 
 }  // namespace
@@ -144,9 +152,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     file("--source", options.files.source, "Text to translate, a sentence per line");
     file("--target", options.files.target, "Its translation, line by line");
     file("--validation-source", options.files.validation_source, "Without: the last 2 % of the training text");
-    file("--validation-target", options.files.validation_target, "");
+    file("--validation-target", options.files.validation_target, "Its translation");
     file("--test-source", options.files.test_source, "Translated at the end, and scored");
-    file("--test-target", options.files.test_target, "");
+    file("--test-target", options.files.test_target, "Its translation");
     file("--output", options.output_file, "The test set's translations");
     size("--beam", options.beam, 64, "Hypotheses per sentence; 1 is greedy");
     real("--length-penalty", options.length_penalty, 0.0, 10.0, "alpha of ((5 + n) / 6)^alpha");
@@ -165,26 +173,28 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     choice("--activation", options.activation, {"relu", "gelu"}, "Of the feed-forward sublayer");
     choice("--init", options.initialization, {"xavier", "gpt2", "pytorch"}, "The weights at the start");
 
-    choice("--optimizer", run.optimizer, {"adam", "adamw", "radam", "sgd"}, "");
+    choice("--optimizer", run.optimizer, {"adam", "adamw", "radam", "sgd"}, "As PyTorch has them");
     real("--learning-rate", options.learning_rate, 0.0, 1e6, "The peak");
-    size("--warm-up", options.warm_up, 1'000'000'000, "Steps in which the rate rises to the peak", 0);
+    size("--warm-up", options.warm_up, 999'999'999,
+         "Steps in which the rate rises to the peak; inverse-square-root falls from there as 1/sqrt(step)", 0);
     choice("--schedule", options.schedule, {"inverse-square-root", "constant", "linear", "cosine", "step"},
-           "After the warm-up; linear and cosine reach 0 at the last step, step falls to a tenth twice");
+           "After the warm-up; linear and cosine fall to 0 with the last step, step to a tenth twice");
     real("--beta2", run.beta2, 0.0, 0.9999999, "Of adam, adamw and radam");
     real("--momentum", run.momentum, 0.0, 0.9999999, "Of sgd");
-    real("--weight-decay", run.weight_decay, 0.0, 1e6, "");
+    real("--weight-decay", run.weight_decay, 0.0, 1e6, "L2 in the gradient; adamw: of the weights themselves");
     real("--clip", run.loop.clip_norm, 0.0, 1e9, "Largest gradient norm; 0: any");
     real("--dropout", options.regularization.dropout, 0.0, 0.99, "Of embeddings and sublayers' outputs");
-    real("--label-smoothing", options.regularization.label_smoothing, 0.0, 1.0, "");
-    size("--steps", run.steps, 999'999'999, "");
+    real("--label-smoothing", options.regularization.label_smoothing, 0.0, 1.0,
+         "Share of the target's probability that is spread over the vocabulary");
+    size("--steps", run.steps, 999'999'999, "Updates of the weights");
     size("--batch", options.data.batches.examples, 1'000'000, "Sentence pairs, or windows of a language model");
     size("--batch-tokens", options.data.batches.tokens, 10'000'000,
          "Tokens of a batch on each side, padding included, instead of --batch", 0);
     size("--accumulate", run.loop.accumulate, 1'000'000, "Batches in a step");
-    size("--longest", options.data.longest, 1000, "Longer pairs, in tokens, are left out of training");
+    size("--longest", options.data.longest, 1000, "Longer pairs, in tokens, are left out of training and validation");
     size("--sequence", options.data.sequence, 1'000'000, "Tokens in a window of a language model");
-    size("--every", run.every, 1'000'000'000, "Steps from one validation, log row and checkpoint to the next");
-    size("--seed", options.regularization.seed, 999'999'999, "");
+    size("--every", run.every, 999'999'999, "Steps from one validation, log row and checkpoint to the next");
+    size("--seed", options.regularization.seed, 999'999'999, "Of weights, batches, dropout and number names");
     size("--threads", options.threads, 4096, "0: all cores", 0);
     file("--checkpoint", run.checkpoint, "Written at each validation, and on Ctrl-C");
     app.add_flag("--resume", run.resume, "Go on from the checkpoint, if there is one")->disable_flag_override();
@@ -200,7 +210,6 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     if (options.tied.empty()) options.tied = options.task == "translation" ? "everything" : "readout";
     if (options.task != "translation" && options.tied == "everything") options.tied = "readout";
     run.schedule = schedule_from(options);
-    run.configuration = options.configuration();
     if (options.width % options.heads != 0)
         throw UsageError("--width: " + std::to_string(options.width) + " is not divisible by " +
                          std::to_string(options.heads) + " heads");

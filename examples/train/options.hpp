@@ -36,7 +36,8 @@ struct Options {
 
     np::Initialization initial_weights() const;
     /// All that makes the run what it is, as JSON: what a checkpoint must agree with.
-    std::string configuration() const;
+    /// @param fingerprint of the data
+    std::string configuration(std::uint64_t fingerprint) const;
 };
 
 /// Reads the command line. Nothing when only help was wanted, which is then on standard output.

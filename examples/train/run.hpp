@@ -4,6 +4,7 @@
 // on the way. It ends early when it diverges, or when it is told to stop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <normplace/train/schedule.hpp>
@@ -43,11 +44,13 @@ struct RunResult {
     std::string divergence;     ///< a sentence, or empty
     bool stopped = false;       ///< because `stop` said so
     std::uint64_t steps = 0;
+    std::uint64_t checkpoint = 0;    ///< the step of the last checkpoint; 0: none was written
     double tokens_per_second = 0.0;  ///< of training alone, validation and writing not counted
 };
 
 /// Called after each step; for what is shown meanwhile.
 struct RunHooks {
+    std::function<void(std::uint64_t steps)> start{};  ///< once, with the steps that were done before
     std::function<void(const np::StepResult&, double tokens_per_second)> step{};
     std::function<void(const Point&)> point{};
     std::function<bool()> stop{};                                 ///< true: end after this step

@@ -31,15 +31,16 @@ TranslationTask::TranslationTask(std::unique_ptr<TranslationNetwork> network,
       data_(std::move(data)),
       regularization_(regularization),
       lengths_(np::example_lengths(data_->training)),
-      batches_per_epoch_(np::make_batches(lengths_, data_->batches, data_->seed, 0).size()) {
+      batches_per_epoch_(np::make_batches(lengths_, data_->batches, regularization_.seed, 0).size()) {
     const auto lengths = np::example_lengths(data_->validation);
     for (const np::Batch& batch : np::make_batches(lengths, {.examples = 64}, 0, 0))
         validation_.push_back(np::translation_batch(data_->validation, batch));
 }
 
 np::LossSum TranslationTask::differentiate(std::uint64_t number) {
-    const np::Batch& examples = batches_.batch(
-        number, [&](std::uint64_t epoch) { return np::make_batches(lengths_, data_->batches, data_->seed, epoch); });
+    const np::Batch& examples = batches_.batch(number, [&](std::uint64_t epoch) {
+        return np::make_batches(lengths_, data_->batches, regularization_.seed, epoch);
+    });
     return network_->differentiate(np::translation_batch(data_->training, examples),
                                    dropout_key(regularization_, number), regularization_.label_smoothing);
 }
@@ -60,7 +61,7 @@ std::vector<std::vector<int>> TranslationTask::translate(const std::vector<std::
         for (const std::size_t example : batch) {
             sentences.push_back(sources[example]);
             source_lengths.push_back(lengths[example].source);
-            longest.push_back(sources[example].size() * 3 / 2 + 10);
+            longest.push_back(longest_translation(sources[example].size()));
             most = std::max(most, longest.back());
         }
         network_->encode(np::pad_sources(sentences), source_lengths);
@@ -85,8 +86,8 @@ LanguageTask::LanguageTask(std::unique_ptr<LanguageNetwork> network, std::shared
       data_(std::move(data)),
       regularization_(regularization),
       batches_per_epoch_(
-          np::window_batches(data_->training.size(), data_->sequence, data_->batch, data_->seed, 0).size()) {
-    const std::uint64_t validation_seed = data_->seed + 1;
+          np::window_batches(data_->training.size(), data_->sequence, data_->batch, regularization_.seed, 0).size()) {
+    constexpr std::uint64_t validation_seed = 0;  // one validation set, whatever the run's seed
     for (const np::Batch& windows :
          np::window_batches(data_->validation.size(), data_->sequence, data_->batch, validation_seed, 0))
         validation_.push_back(batch(data_->validation, windows, validation_seed, validation_.size()));
@@ -96,14 +97,15 @@ np::LanguageModelBatch LanguageTask::batch(const std::vector<int>& stream, const
                                            std::uint64_t number) const {
     np::LanguageModelBatch result = np::window_batch(stream, data_->sequence, windows);
     if (!data_->masked) return result;
-    return np::mask_tokens(std::move(result.tokens), data_->masking, seed, number);
+    constexpr std::uint64_t masks = 0x6d61736b;  // another stream of random numbers than the order of the windows
+    return np::mask_tokens(std::move(result.tokens), data_->masking, seed ^ masks, number);
 }
 
 np::LossSum LanguageTask::differentiate(std::uint64_t number) {
     const np::Batch& windows = batches_.batch(number, [&](std::uint64_t epoch) {
-        return np::window_batches(data_->training.size(), data_->sequence, data_->batch, data_->seed, epoch);
+        return np::window_batches(data_->training.size(), data_->sequence, data_->batch, regularization_.seed, epoch);
     });
-    return network_->differentiate(batch(data_->training, windows, data_->seed, number),
+    return network_->differentiate(batch(data_->training, windows, regularization_.seed, number),
                                    dropout_key(regularization_, number), regularization_.label_smoothing);
 }
 

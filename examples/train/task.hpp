@@ -32,7 +32,7 @@ public:
     virtual Evaluation validate() = 0;
 };
 
-/// How a task regularises.
+/// How a task regularises, and what it draws from: batches, dropout and masks.
 struct Regularization {
     double dropout = 0.0;
     double label_smoothing = 0.0;
@@ -60,10 +60,14 @@ private:
     std::uint64_t epoch_ = 0;
 };
 
+/// Tokens that a translation of `source` tokens may have.
+inline std::size_t longest_translation(std::size_t source) { return source * 3 / 2 + 10; }
+
 struct TranslationData {
     np::EncodedCorpus training, validation;
     np::BatchOptions batches;
-    std::uint64_t seed = 1;
+    std::size_t positions = 0;  ///< of the longest sequence, sources to be translated and their translations included
+    std::uint64_t fingerprint = 0;  ///< of all ids
 };
 
 class TranslationTask final : public Task {
@@ -98,7 +102,7 @@ struct LanguageData {
     std::size_t sequence = 0, batch = 0;
     bool masked = false;  ///< predict hidden tokens, instead of the next
     np::MaskingOptions masking;
-    std::uint64_t seed = 1;
+    std::uint64_t fingerprint = 0;  ///< of all ids
 };
 
 class LanguageTask final : public Task {

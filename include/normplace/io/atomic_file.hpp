@@ -60,7 +60,7 @@ public:
         const bool replaces = std::filesystem::exists(old);
         if (replaces && !std::filesystem::is_regular_file(old))
             detail::refuse_writing(path_, "it is a folder or a device, and would be replaced by a file");
-        if (replaces) target_ = std::filesystem::canonical(path, ignored);
+        if (replaces) target_ = std::filesystem::canonical(path);
         file_ = detail::make_beside(target_, temporary_);
         if (!file_) detail::refuse_writing(path_, errno);
         if (replaces) std::filesystem::permissions(temporary_, old.permissions(), ignored);

@@ -3,7 +3,7 @@
 // A language model on one stack: causal, a token is predicted from those before it (the decoder-only model); not
 // causal, a masked token from all others (Devlin et al. 2019, arXiv:1810.04805).
 //
-//     logits = U stack(E[token] + P)
+//     logits = U stack(s E[token] + P),   s = 1, or sqrt(D) where U is E
 #pragma once
 
 #include <cmath>
@@ -59,7 +59,10 @@ public:
 
     /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
     explicit LanguageModel(const Options& options)
-        : embedding({.vocabulary = options.vocabulary, .width = options.width, .positions = options.positions}),
+        : embedding({.vocabulary = options.vocabulary,
+                     .width = options.width,
+                     .positions = options.positions,
+                     .scale = options.tied ? std::sqrt(static_cast<double>(options.width)) : 1.0}),
           stack({.layers = options.layers,
                  .width = options.width,
                  .heads = options.heads,
@@ -76,7 +79,7 @@ public:
     const Options& options() const { return options_; }
 
     /// Draws the stack by the scheme, both tables with variance 1/2, so that a token enters with second moment 1, and
-    /// the readout with variance 1/D. A tied table has variance 1/D too, for the readout's sake.
+    /// the readout with variance 1/D. When tied, all have variance 1/D, and the scale sqrt(D) makes up for it.
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         const auto deviation = [&](double variance) {
             return Initializer(random, Initialization::standard_deviation(std::sqrt(variance)));
