@@ -24,7 +24,8 @@ struct Setting {
     std::uint64_t short_warm_up, warm_up;  ///< the paper's 500 and 4000 steps, scaled to the run
     std::vector<double> rates, sgd_rates;  ///< smaller first
     std::size_t seeds;                     ///< of the trainings
-    std::size_t gradient_seeds;            ///< of gradients at initialization
+    std::size_t gradient_seeds;            ///< of gradients at initialization on the corpus
+    std::size_t reference_seeds;           ///< and with Gaussian tokens
     std::vector<std::size_t> depths;       ///< layers of encoder and decoder, in Figure 3
     double dropout = 0.0, label_smoothing = 0.0;
     std::size_t threads = 0;  ///< runs at once; 0: as many as there are cores
@@ -54,6 +55,7 @@ inline Setting setting_of(const std::string& size) {
         setting.sgd_rates = {0.1};
         setting.seeds = 2;
         setting.gradient_seeds = 4;
+        setting.reference_seeds = 4;
         setting.depths = {2, 3, 4};
         return setting;
     }
@@ -61,6 +63,7 @@ inline Setting setting_of(const std::string& size) {
     setting.heads = 4;
     setting.depths = {6, 8, 10, 12, 14};
     setting.gradient_seeds = 10;
+    setting.reference_seeds = 64;
     if (size == "small") {
         setting.data.sequence = 32;
         setting.width = 64;
