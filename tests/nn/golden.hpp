@@ -113,20 +113,13 @@ private:
         for (std::size_t i = 0; i < reference.data.size(); ++i) tensor.data[i] = static_cast<T>(reference.data[i]);
     }
 
-    /// The largest entry. A bias's gradient is a sum over tokens whose terms may cancel (a key's do entirely, because
-    /// the softmax does not see it), and rounding is as large as the terms: its scale is also that of the weight or
-    /// gain beside it, which has the same terms.
-    double scale(const std::string& name) const {
-        const auto largest = [&](const std::string& of) {
-            double entry = 0.0;
-            const auto found = tensors_.find(of);
-            if (found == tensors_.end()) return entry;
-            for (const double value : found->second.data) entry = std::max(entry, std::abs(value));
-            return entry;
-        };
-        if (!name.ends_with(".bias")) return largest(name);
-        const std::string layer = name.substr(0, name.size() - 4);
-        return std::max({largest(name), largest(layer + "weight"), largest(layer + "gain")});
+    /// The largest entry. A key's bias moves all scores of a row alike and the softmax does not see it: its gradient is
+    /// rounding about 0, and its size that of the key's weight's.
+    double scale(std::string name) const {
+        if (name.ends_with("key.bias")) name.replace(name.size() - 4, 4, "weight");
+        double largest = 0.0;
+        for (const double entry : tensors_.at(name).data) largest = std::max(largest, std::abs(entry));
+        return largest;
     }
 
     std::map<std::string, Reference> tensors_;
