@@ -14,7 +14,7 @@ Vocabulary make_vocabulary(const std::vector<std::string>& sentences, bool numbe
     const std::string& file = options.vocabulary_file;
     if (!file.empty() && std::filesystem::exists(file)) {
         Vocabulary vocabulary = Vocabulary::load(file);
-        if (options.vocabulary && options.vocabulary != vocabulary.size())
+        if (options.vocabulary && options.vocabulary < vocabulary.size())  // fewer are all that a corpus gave
             throw std::runtime_error("the vocabulary of '" + file + "' has " + std::to_string(vocabulary.size()) +
                                      " pieces, not " + std::to_string(options.vocabulary));
         return vocabulary;

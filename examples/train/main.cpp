@@ -39,6 +39,14 @@ std::string fixed(double value, int digits) {
 }
 
 /// @return the exit status
+int report_stop(std::uint64_t steps, const Options& options) {
+    std::cerr << "train: stopped after step " << steps;
+    if (!options.run.checkpoint.empty()) std::cerr << "; --resume goes on from " << options.run.checkpoint;
+    std::cerr << '\n';
+    return 130;
+}
+
+/// @return the exit status
 int report_run(const RunResult& result, const Options& options) {
     if (!result.divergence.empty()) {
         std::cerr << "train: the run diverged: " << result.divergence;
@@ -46,17 +54,12 @@ int report_run(const RunResult& result, const Options& options) {
         std::cerr << '\n';
         return 1;
     }
-    if (result.stopped) {
-        std::cerr << "train: stopped after step " << result.steps;
-        if (!options.run.checkpoint.empty()) std::cerr << "; --resume goes on from " << options.run.checkpoint;
-        std::cerr << '\n';
-        return 130;
-    }
+    if (result.stopped) return report_stop(result.steps, options);
     if (result.tokens_per_second > 0.0) std::cout << fixed(result.tokens_per_second, 0) << " target tokens/s\n";
     return 0;
 }
 
-int train(Task& task, const Options& options) {
+RunResult train(Task& task, const Options& options) {
     std::size_t count = 0;
     for (const auto& parameter : task.parameters()) count += parameter.value.size();
     std::cout << options.placement << ", " << count << " parameters; " << task.batches_per_epoch()
@@ -84,31 +87,34 @@ int train(Task& task, const Options& options) {
         std::cout << line << std::flush;
     };
     hooks.stop = [] { return interrupted.load(); };
-    const RunResult result = run(task, options.run, hooks);
-    progress.reset();
-    return report_run(result, options);
+    return run(task, options.run, hooks);
 }
 
-void translate_test(TranslationTask& task, const Translation& translation, const Options& options) {
+/// @return the exit status
+int translate_test(TranslationTask& task, const Translation& translation, std::uint64_t steps, const Options& options) {
     std::vector<std::vector<int>> sources;
     for (const std::string& sentence : translation.test.source)
         sources.push_back(translation.vocabulary.encode(sentence));
     np::Progress progress({.total = static_cast<double>(sources.size()), .label = "translating", .unit = "sentences"});
-    std::vector<std::string> hypotheses;
-    for (const std::vector<int>& ids : task.translate(sources, options.beam, options.length_penalty,
-                                                      [&](std::size_t n) { progress.update(static_cast<double>(n)); }))
-        hypotheses.push_back(translation.vocabulary.decode(ids));
+    const auto translations = task.translate(sources, options.beam, options.length_penalty, [&](std::size_t n) {
+        progress.update(static_cast<double>(n));
+        return !interrupted;
+    });
     progress.clear();
+    if (!translations) return report_stop(steps, options);
+    std::vector<std::string> hypotheses;
+    for (const std::vector<int>& ids : *translations) hypotheses.push_back(translation.vocabulary.decode(ids));
     const np::BleuScore bleu = np::corpus_bleu(hypotheses, translation.test.target);
     std::cout << "test: BLEU " << fixed(bleu.score, 2) << ", exact match "
               << fixed(100.0 * np::exact_match(hypotheses, translation.test.target), 1) << " % of " << hypotheses.size()
               << " sentences\n";
     for (std::size_t i = 0; i < std::min<std::size_t>(3, hypotheses.size()); ++i)
         std::cout << "    " << translation.test.source[i] << "  ->  " << hypotheses[i] << '\n';
-    if (options.output_file.empty()) return;
+    if (options.output_file.empty()) return 0;
     std::ofstream file(options.output_file);
     for (const std::string& hypothesis : hypotheses) file << hypothesis << '\n';
     if (!file.flush()) throw std::runtime_error("'" + options.output_file + "' could not be written");
+    return 0;
 }
 
 int translation(const Options& options) {
@@ -131,9 +137,9 @@ int translation(const Options& options) {
     Options limited = options;
     limited.run.configuration = options.configuration(prepared.data->fingerprint);
     limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
-    const int status = train(task, limited);
-    if (status == 0 && prepared.test.size() > 0) translate_test(task, prepared, options);
-    return status;
+    const RunResult result = train(task, limited);
+    const int status = report_run(result, options);
+    return status == 0 && prepared.test.size() > 0 ? translate_test(task, prepared, result.steps, options) : status;
 }
 
 int language_model(const Options& options) {
@@ -155,7 +161,7 @@ int language_model(const Options& options) {
     Options limited = options;
     limited.run.configuration = options.configuration(prepared.data->fingerprint);
     limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));
-    return train(task, limited);
+    return report_run(train(task, limited), options);
 }
 
 int run_train(int argc, char** argv) {

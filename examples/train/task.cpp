@@ -47,9 +47,9 @@ np::LossSum TranslationTask::differentiate(std::uint64_t number) {
 
 Evaluation TranslationTask::validate() { return evaluate(*network_, validation_); }
 
-std::vector<std::vector<int>> TranslationTask::translate(const std::vector<std::vector<int>>& sources, std::size_t beam,
-                                                         double length_penalty,
-                                                         const std::function<void(std::size_t)>& progress) {
+std::optional<std::vector<std::vector<int>>> TranslationTask::translate(const std::vector<std::vector<int>>& sources,
+                                                                        std::size_t beam, double length_penalty,
+                                                                        const std::function<bool(std::size_t)>& go_on) {
     std::vector<np::ExampleLength> lengths;
     for (const auto& source : sources) lengths.push_back({source.size() + 1, 0});
     std::vector<std::vector<int>> translations(sources.size());
@@ -75,7 +75,7 @@ std::vector<std::vector<int>> TranslationTask::translate(const std::vector<std::
         for (std::size_t i = 0; i < batch.size(); ++i)
             if (!hypotheses[i].empty()) translations[batch[i]] = hypotheses[i].front().tokens;
         done += batch.size();
-        if (progress) progress(done);
+        if (go_on && !go_on(done)) return std::nullopt;
     }
     return translations;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <normplace/train/training_loop.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,11 +81,11 @@ public:
     np::LossSum differentiate(std::uint64_t number) override;
     Evaluation validate() override;
 
-    /// The best translation of each source by beam search, of at most 1.5 times as many tokens plus 10. `progress` is
-    /// told how many sentences are done.
-    std::vector<std::vector<int>> translate(const std::vector<std::vector<int>>& sources, std::size_t beam,
-                                            double length_penalty,
-                                            const std::function<void(std::size_t)>& progress = {});
+    /// The best translation of each source by beam search, of at most 1.5 times as many tokens plus 10. After each
+    /// batch of sentences `go_on` is told how many are done; when it says no there is no result.
+    std::optional<std::vector<std::vector<int>>> translate(const std::vector<std::vector<int>>& sources,
+                                                           std::size_t beam, double length_penalty,
+                                                           const std::function<bool(std::size_t)>& go_on = {});
 
 private:
     std::unique_ptr<TranslationNetwork> network_;
