@@ -20,8 +20,6 @@
 namespace reproduce {
 namespace {
 
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
-
 std::string plain(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%g", value);
@@ -41,26 +39,28 @@ LayerGradients gradients_from(const nlohmann::json& json) {
 }
 
 /// JSON has no NaN; null stands for it.
-double number_from(const nlohmann::json& json) { return json.is_null() ? none : json.get<double>(); }
+double number_from(const nlohmann::json& json) {
+    return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
 
 nlohmann::json to_json(const Outcome& outcome, const std::string& configuration) {
     nlohmann::json json{{"configuration", nlohmann::json::parse(configuration)},
                         {"divergence", outcome.divergence},
-                        {"score", outcome.score},
                         {"seconds", outcome.seconds},
                         {"at_start", to_json(outcome.at_start)},
                         {"after_warm_up", to_json(outcome.after_warm_up)},
-                        {"points", nlohmann::json::array()}};
+                        {"points", nlohmann::json::array()},
+                        {"scores", nlohmann::json::array()}};
     for (const training::Point& point : outcome.points)
         json["points"].push_back({point.step, point.training_loss, point.validation.loss, point.validation.accuracy,
                                   point.learning_rate, point.gradient_norm, point.seconds});
+    for (const Score& score : outcome.scores) json["scores"].push_back({score.step, score.bleu, score.exact_match});
     return json;
 }
 
 Outcome outcome_from(const nlohmann::json& json) {
     Outcome outcome;
     outcome.divergence = json.at("divergence");
-    outcome.score = number_from(json.at("score"));
     outcome.seconds = json.at("seconds");
     outcome.at_start = gradients_from(json.at("at_start"));
     outcome.after_warm_up = gradients_from(json.at("after_warm_up"));
@@ -73,6 +73,7 @@ Outcome outcome_from(const nlohmann::json& json) {
         point.gradient_norm = number_from(row.at(5));
         point.seconds = number_from(row.at(6));
     }
+    for (const auto& row : json.at("scores")) outcome.scores.push_back({row.at(0), row.at(1), row.at(2)});
     return outcome;
 }
 
@@ -100,7 +101,6 @@ LayerGradients layer_gradients(const np::ParameterList<float>& parameters, doubl
 Experiments::Experiments(const Setting& setting, std::string folder, bool masked)
     : setting_(setting),
       folder_(std::move(folder)),
-      test_name_(setting.files.source.empty() ? "exact match" : "BLEU"),
       translation_(training::prepare_translation(setting.files, setting.data)) {
     if (masked) {
         training::TextFiles files;
@@ -122,16 +122,17 @@ void Experiments::want(const Variant& variant) {
     if (outcomes_.emplace(variant.name(), std::vector<Outcome>(setting_.seeds)).second) wanted_.push_back(variant);
 }
 
-double Experiments::score(training::TranslationTask& task) const {
-    if (translation_.test.size() == 0) return none;
+std::optional<Score> Experiments::score(training::TranslationTask& task, std::uint64_t step,
+                                        const std::function<bool(std::size_t)>& go_on) const {
     std::vector<std::vector<int>> sources;
     for (const std::string& sentence : translation_.test.source)
         sources.push_back(translation_.vocabulary.encode(sentence));
+    const auto translations = task.translate(sources, translation_.numbers ? 1 : 4, 0.6, go_on);
+    if (!translations) return std::nullopt;
     std::vector<std::string> hypotheses;
-    for (const std::vector<int>& ids : task.translate(sources, translation_.numbers ? 1 : 4, 0.6))
-        hypotheses.push_back(translation_.vocabulary.decode(ids));
-    return translation_.numbers ? 100.0 * np::exact_match(hypotheses, translation_.test.target)
-                                : np::corpus_bleu(hypotheses, translation_.test.target).score;
+    for (const std::vector<int>& ids : *translations) hypotheses.push_back(translation_.vocabulary.decode(ids));
+    return Score{step, np::corpus_bleu(hypotheses, translation_.test.target).score,
+                 100.0 * np::exact_match(hypotheses, translation_.test.target)};
 }
 
 Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const std::function<bool()>& stop,
@@ -153,6 +154,7 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
         {"seed", seed},
         {"steps", steps},
         {"every", setting_.every},
+        {"score_every", setting_.score_every},
         {"dropout", setting_.dropout},
         {"label_smoothing", setting_.label_smoothing}};
     const std::string file = folder_ + "/runs/" + variant.name() + " seed " + std::to_string(seed);
@@ -212,7 +214,6 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
     options.configuration = configuration.dump();
 
     Outcome outcome;
-    outcome.score = none;
     if (std::filesystem::exists(options.checkpoint)) {
         const auto notes = np::read_checkpoint_state(options.checkpoint).notes;
         const auto found = notes.find("outcome");
@@ -234,7 +235,13 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
             outcome.after_warm_up = layer_gradients(task->parameters(), 1.0);
         after_steps(1);
     };
-    hooks.point = [&](const training::Point& point) { outcome.points.push_back(point); };
+    const bool scored = translation && translation_.test.size() > 0;
+    hooks.point = [&](const training::Point& point) {
+        outcome.points.push_back(point);
+        if (scored && point.step % setting_.score_every == 0 && point.step < steps &&
+            std::isfinite(point.validation.loss))
+            outcome.scores.push_back(*score(*translation, point.step));
+    };
     hooks.notes = [&] {
         take_time();
         return std::map<std::string, std::string>{{"outcome", to_json(outcome, options.configuration).dump()}};
@@ -244,7 +251,11 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
     outcome.divergence = result.divergence;
     if (result.stopped) return outcome;
     after_steps(steps - result.steps);  // those that a run that diverged will not make
-    if (translation && result.divergence.empty()) outcome.score = score(*translation);
+    if (scored && result.divergence.empty()) {
+        const auto last = score(*translation, steps, [&](std::size_t) { return !stop(); });
+        if (!last) return outcome;
+        outcome.scores.push_back(*last);
+    }
     take_time();
     np::AtomicFile written(result_file);
     written.write(to_json(outcome, options.configuration).dump(1));
@@ -280,7 +291,7 @@ bool Experiments::run(const std::function<bool()>& stop) {
     std::vector<Job> jobs;
     for (const Variant& variant : wanted_)
         for (std::size_t seed = 0; seed < setting_.seeds; ++seed) jobs.push_back({&variant, seed});
-    const std::size_t threads = std::min(setting_.threads ? setting_.threads : np::detail::thread_count(), jobs.size());
+    const std::size_t threads = std::min(np::detail::thread_count(), jobs.size());
     double total = 0.0;
     for (const Job& job : jobs)
         total += static_cast<double>(job.variant->masked ? setting_.masked_steps : setting_.steps);

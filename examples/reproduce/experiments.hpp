@@ -33,11 +33,18 @@ struct LayerGradients {
     std::vector<double> encoder_w1, encoder_w2, decoder_w1, decoder_w2;
 };
 
+/// Of the translated test set.
+struct Score {
+    std::uint64_t step = 0;
+    double bleu = 0.0;         ///< 0 to 100
+    double exact_match = 0.0;  ///< in percent
+};
+
 struct Outcome {
     std::vector<training::Point> points;
-    std::string divergence;  ///< a sentence, or empty
-    double score = 0.0;      ///< of the test set, 0 to 100: exact match of numbers, else BLEU; NaN for a language model
-    double seconds = 0.0;    ///< that the run took, on its core
+    std::vector<Score> scores;     ///< the last is of the end; empty without a test set, and for a language model
+    std::string divergence;        ///< a sentence, or empty
+    double seconds = 0.0;          ///< that the run took, on its core
     LayerGradients at_start;       ///< in the first step
     LayerGradients after_warm_up;  ///< in the step after the warm-up; empty without one
 };
@@ -61,17 +68,18 @@ public:
     const std::vector<Outcome>& outcomes(const Variant& variant) const { return outcomes_.at(variant.name()); }
 
     const training::Translation& translation() const { return translation_; }
-    const std::string& test_name() const { return test_name_; }
     /// Of all runs.
     double seconds() const;
 
 private:
     Outcome run_one(const Variant& variant, std::uint64_t seed, const std::function<bool()>& stop,
                     const std::function<void(std::uint64_t)>& after_steps);
-    double score(training::TranslationTask& task) const;
+    /// @param go_on asked after each batch of sentences; when it says no there is no score
+    std::optional<Score> score(training::TranslationTask& task, std::uint64_t step,
+                               const std::function<bool(std::size_t)>& go_on = {}) const;
 
     Setting setting_;
-    std::string folder_, test_name_;
+    std::string folder_;
     training::Translation translation_;
     std::optional<training::Language> language_;
     std::vector<Variant> wanted_;

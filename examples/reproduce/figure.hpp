@@ -19,6 +19,7 @@ struct Plot {
     std::string name;  ///< of its files, "figure-2-adam"
     std::string title, x_label, y_label;
     bool log_y = false;
+    double least_span = 0.0;  ///< of the y axis, so that next to nothing is not drawn large; not with log_y
     std::vector<Series> series{};
 };
 

@@ -2,6 +2,7 @@
 #include "figures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "reference_gradients.hpp"
@@ -20,18 +21,42 @@ std::string rate_text(double rate) {
 
 double loss_of(const training::Point& point) { return point.validation.loss; }
 
-/// The validation loss at each step that any seed reached; a seed that diverged is in no later mean.
-Series curve(const std::string& name, const std::vector<Outcome>& seeds) {
+/// What is drawn of a run: values by step.
+using Measure = std::map<std::uint64_t, double>(const Outcome&);
+
+std::map<std::uint64_t, double> losses(const Outcome& seed) {
+    std::map<std::uint64_t, double> values;
+    for (const training::Point& point : seed.points) values[point.step] = loss_of(point);
+    return values;
+}
+std::map<std::uint64_t, double> accuracies(const Outcome& seed) {
+    std::map<std::uint64_t, double> values;
+    for (const training::Point& point : seed.points) values[point.step] = 100.0 * point.validation.accuracy;
+    return values;
+}
+std::map<std::uint64_t, double> bleu_scores(const Outcome& seed) {
+    std::map<std::uint64_t, double> values;
+    for (const Score& score : seed.scores) values[score.step] = score.bleu;
+    return values;
+}
+std::map<std::uint64_t, double> exact_matches(const Outcome& seed) {
+    std::map<std::uint64_t, double> values;
+    for (const Score& score : seed.scores) values[score.step] = score.exact_match;
+    return values;
+}
+
+/// The mean at each step that any seed reached; a seed that diverged is in no later one.
+Series curve(const std::string& name, const std::vector<Outcome>& seeds, Measure* measure = losses) {
     Series series;
     series.name = name;
     std::map<std::uint64_t, std::vector<double>> by_step;
     for (const Outcome& seed : seeds)
-        for (const training::Point& point : seed.points) by_step[point.step].push_back(loss_of(point));
+        for (const auto& [step, value] : measure(seed)) by_step[step].push_back(value);
     std::size_t lost = 0;
     for (const Outcome& seed : seeds) lost += !seed.divergence.empty();
     if (lost) series.name += " (" + std::to_string(lost) + " of " + std::to_string(seeds.size()) + " diverged)";
-    for (const auto& [step, losses] : by_step) {
-        const Mean mean = mean_of(losses);
+    for (const auto& [step, values] : by_step) {
+        const Mean mean = mean_of(values);
         series.x.push_back(static_cast<double>(step));
         series.y.push_back(mean.value);
         if (seeds.size() > 1) series.error.push_back(mean.error);
@@ -98,7 +123,9 @@ struct Runs {
 
     double large() const { return setting.rates.back(); }
     const std::vector<Outcome>& of(const Variant& variant) const { return experiments.outcomes(variant); }
-    /// "validation loss 1.11 ± 0.02, exact match 3.2 ± 0.4"
+    bool has_test() const { return experiments.translation().test.size() > 0; }
+    bool numbers() const { return experiments.translation().numbers; }
+    /// "validation loss 1.11 ± 0.02, BLEU 17.3 ± 0.4, exact match 0.2 ± 0.1 %"
     std::string end_of(const Variant& variant) const {
         const auto& outcomes = of(variant);
         const std::size_t lost = diverged(outcomes);
@@ -107,13 +134,39 @@ struct Runs {
         if (lost == outcomes.size()) return text;
         text += (lost ? ", the others at " : "") + std::string("validation loss ") +
                 text_of(mean_over(outcomes, [](const Outcome& seed) { return loss_of(seed.points.back()); }));
-        const Mean score = mean_over(outcomes, [](const Outcome& seed) { return seed.score; });
-        return std::isnan(score.value) ? text : text + ", " + experiments.test_name() + " " + text_of(score, 1);
+        if (variant.masked || !has_test()) return text;
+        text +=
+            ", BLEU " + text_of(mean_over(outcomes, [](const Outcome& seed) { return seed.scores.back().bleu; }), 1);
+        if (!numbers()) return text;
+        const auto exact_match = [](const Outcome& seed) { return seed.scores.back().exact_match; };
+        return text + ", exact match " + text_of(mean_over(outcomes, exact_match), 1) + " %";
     }
 };
 
-Plot loss_plot(const std::string& name, const std::string& title) {
-    return {.name = name, .title = title, .x_label = "step", .y_label = "validation loss, nats per token"};
+struct Line {
+    std::string name;
+    Variant variant;
+};
+
+Plot training_plot(const Runs& runs, const std::string& name, const std::string& title, const std::string& y_label,
+                   const std::vector<Line>& lines, Measure* measure) {
+    Plot plot{.name = name, .title = title, .x_label = "step", .y_label = y_label};
+    if (measure != losses) plot.least_span = 5.0;  // percent
+    for (const Line& line : lines) plot.series.push_back(curve(line.name, runs.of(line.variant), measure));
+    return plot;
+}
+
+/// The validation loss, and beside it what the paper has beside it, the score: BLEU, or a language model's accuracy.
+void add_plots(Figure& figure, const Runs& runs, const std::string& name, const std::string& title,
+               const std::vector<Line>& lines) {
+    figure.plots.push_back(
+        training_plot(runs, name, title + ": loss", "validation loss, nats per token", lines, losses));
+    if (lines[0].variant.masked)
+        figure.plots.push_back(training_plot(runs, name + "-accuracy", title + ": accuracy",
+                                             "hidden tokens that were found, %", lines, accuracies));
+    else if (runs.has_test())
+        figure.plots.push_back(
+            training_plot(runs, name + "-bleu", title + ": BLEU", "BLEU of the test set", lines, bleu_scores));
 }
 
 Variant post(double rate, std::uint64_t warm_up, const std::string& optimizer = "adam") {
@@ -127,6 +180,9 @@ Variant masked(Variant variant) {
     return variant;
 }
 
+/// Of Figure 2.
+std::array<std::uint64_t, 3> warm_ups(const Setting& setting) { return {0, setting.short_warm_up, setting.warm_up}; }
+
 std::string warm_up_text(std::uint64_t steps) {
     return steps ? "warm-up " + std::to_string(steps) : std::string("no warm-up");
 }
@@ -138,18 +194,18 @@ Figure figure_2(const Runs& runs) {
     figure.setting = "The paper warms up over 1, 500 and 4000 steps; here 0, " + std::to_string(setting.short_warm_up) +
                      " and " + std::to_string(setting.warm_up) + " of " + std::to_string(setting.steps) +
                      " steps. After the warm-up the rate is constant, so that the curves differ in nothing else.";
-    for (const double rate : setting.rates) {
-        Plot plot = loss_plot("figure-2-adam-" + rate_text(rate), "Post-LN, Adam at " + rate_text(rate));
-        for (const std::uint64_t warm_up : {std::uint64_t{0}, setting.short_warm_up, setting.warm_up})
-            plot.series.push_back(curve(warm_up_text(warm_up), runs.of(post(rate, warm_up))));
-        figure.plots.push_back(std::move(plot));
-    }
-    Plot sgd = loss_plot("figure-2-sgd", "Post-LN, SGD");
-    for (const double rate : setting.sgd_rates)
-        for (const std::uint64_t warm_up : {std::uint64_t{0}, setting.warm_up})
-            sgd.series.push_back(
-                curve(rate_text(rate) + ", " + warm_up_text(warm_up), runs.of(post(rate, warm_up, "sgd"))));
-    figure.plots.push_back(std::move(sgd));
+    if (runs.has_test())
+        figure.setting +=
+            std::string(" BLEU is of the test set, translated ") + (runs.numbers() ? "greedily." : "by a beam of 4.");
+    const auto add = [&](double rate, const std::string& optimizer, const std::string& name) {
+        std::vector<Line> lines;
+        for (const std::uint64_t warm_up : warm_ups(setting))
+            lines.push_back({warm_up_text(warm_up), post(rate, warm_up, optimizer)});
+        add_plots(figure, runs, "figure-2-" + optimizer + "-" + rate_text(rate),
+                  "Post-LN, " + name + " at " + rate_text(rate), lines);
+    };
+    for (const double rate : setting.rates) add(rate, "adam", "Adam");
+    for (const double rate : setting.sgd_rates) add(rate, "sgd", "SGD");
 
     const auto against = [&](const std::string& paper, const Variant& worse, const Variant& better,
                              const std::string& at) {
@@ -366,8 +422,7 @@ Figure figure_3(const Runs& runs) {
     return figure;
 }
 
-// ---- Pre-LN without warm-up
-// ------------------------------------------------------------------------------------------
+// ---- Pre-LN without warm-up ----------------------------------------------------------------------------------------
 
 /// Whether each seed of Pre-LN reaches, in fewer steps, the loss that Post-LN ends at (mean over its seeds).
 Claim faster(const std::string& paper, const Runs& runs, const Variant& pre_ln, const Variant& post_ln) {
@@ -406,18 +461,25 @@ Figure figure_4(const Runs& runs) {
     figure.setting =
         "Translation, with Adam and with RAdam (Liu et al. 2019), which is to make warm-up unnecessary by "
         "another way. RAdam runs have no warm-up.";
-    Plot adam = loss_plot("figure-4-adam", "Adam");
+    std::vector<Line> adam;
     for (const double rate : setting.rates) {
-        adam.series.push_back(curve("post-ln, " + rate_text(rate) + ", warm-up " + std::to_string(setting.warm_up),
-                                    runs.of(post(rate, setting.warm_up))));
-        adam.series.push_back(curve("pre-ln, " + rate_text(rate) + ", no warm-up", runs.of(pre(rate))));
+        adam.push_back(
+            {"post-ln, " + rate_text(rate) + ", " + warm_up_text(setting.warm_up), post(rate, setting.warm_up)});
+        adam.push_back({"pre-ln, " + rate_text(rate) + ", no warm-up", pre(rate)});
     }
-    figure.plots.push_back(std::move(adam));
-    Plot radam = loss_plot("figure-4-radam", "RAdam at " + rate_text(large) + ", no warm-up");
-    radam.series.push_back(curve("post-ln, RAdam", runs.of(post(large, 0, "radam"))));
-    radam.series.push_back(curve("pre-ln, RAdam", runs.of(pre(large, "radam"))));
-    radam.series.push_back(curve("pre-ln, Adam", runs.of(pre(large))));
-    figure.plots.push_back(std::move(radam));
+    const std::vector<Line> radam{{"post-ln, RAdam", post(large, 0, "radam")},
+                                  {"pre-ln, RAdam", pre(large, "radam")},
+                                  {"pre-ln, Adam", pre(large)}};
+    const std::string radam_title = "RAdam at " + rate_text(large) + ", no warm-up";
+    add_plots(figure, runs, "figure-4-adam", "Adam", adam);
+    add_plots(figure, runs, "figure-4-radam", radam_title, radam);
+    if (runs.numbers()) {
+        const std::string label = "exact match of the test set, %";
+        figure.plots.push_back(
+            training_plot(runs, "figure-4-adam-exact", "Adam: exact match", label, adam, exact_matches));
+        figure.plots.push_back(
+            training_plot(runs, "figure-4-radam-exact", radam_title + ": exact match", label, radam, exact_matches));
+    }
 
     for (const double rate : setting.rates)
         figure.claims.push_back(faster("Pre-LN without warm-up reaches Post-LN's loss in fewer steps (learning rate " +
@@ -446,14 +508,14 @@ Figure figure_5(const Runs& runs) {
     figure.setting =
         "The paper trains BERT; here the encoder alone, on the target side of the corpus (both sides of the "
         "number names), " +
-        std::to_string(setting.data.sequence) + " tokens a sequence, Adam at " + rate_text(large) + ".";
-    Plot plot = loss_plot("figure-5", "Masked language model, Adam at " + rate_text(large));
+        std::to_string(setting.data.sequence) + " tokens a sequence, Adam at " + rate_text(large) +
+        ". Where the paper has the scores of tasks that BERT is tuned for, here is how many hidden tokens are found.";
     const Variant post_warm = masked(post(large, setting.warm_up)), post_cold = masked(post(large, 0)),
                   pre_cold = masked(pre(large));
-    plot.series.push_back(curve("post-ln, warm-up " + std::to_string(setting.warm_up), runs.of(post_warm)));
-    plot.series.push_back(curve("post-ln, no warm-up", runs.of(post_cold)));
-    plot.series.push_back(curve("pre-ln, no warm-up", runs.of(pre_cold)));
-    figure.plots.push_back(std::move(plot));
+    add_plots(figure, runs, "figure-5", "Masked language model, Adam at " + rate_text(large),
+              {{"post-ln, " + warm_up_text(setting.warm_up), post_warm},
+               {"post-ln, no warm-up", post_cold},
+               {"pre-ln, no warm-up", pre_cold}});
     figure.claims.push_back(faster("Pre-LN without warm-up reaches Post-LN's loss in fewer steps (by 40 % in BERT).",
                                    runs, pre_cold, post_warm));
     return figure;
@@ -475,12 +537,10 @@ void want_runs(const Setting& setting, const std::vector<int>& figures, Experime
         experiments.want(pre(large, "radam"));
     }
     if (wanted(2)) {
-        for (const double rate : setting.rates)
-            for (const std::uint64_t warm_up : {std::uint64_t{0}, setting.short_warm_up, setting.warm_up})
-                experiments.want(post(rate, warm_up));
-        for (const double rate : setting.sgd_rates)
-            for (const std::uint64_t warm_up : {std::uint64_t{0}, setting.warm_up})
-                experiments.want(post(rate, warm_up, "sgd"));
+        for (const std::uint64_t warm_up : warm_ups(setting)) {
+            for (const double rate : setting.rates) experiments.want(post(rate, warm_up));
+            for (const double rate : setting.sgd_rates) experiments.want(post(rate, warm_up, "sgd"));
+        }
     }
     if (wanted(5)) {
         experiments.want(masked(post(large, setting.warm_up)));

@@ -112,7 +112,9 @@ int run_reproduce(int argc, char** argv) {
     if (!options) return 0;
     Setting setting = setting_of(options->size);
     setting.files = options->files;
-    setting.threads = options->threads;
+#ifdef _OPENMP
+    if (options->threads) omp_set_num_threads(static_cast<int>(options->threads));  // of which each run has one
+#endif
     if (options->seeds) setting.seeds = options->seeds;
     if (options->steps) {  // the warm-ups keep their share
         const auto scaled = [&](std::uint64_t steps) {
@@ -120,7 +122,9 @@ int run_reproduce(int argc, char** argv) {
         };
         setting.short_warm_up = scaled(setting.short_warm_up);
         setting.warm_up = scaled(setting.warm_up);
+        const std::uint64_t points = setting.score_every / setting.every;
         setting.every = scaled(setting.every);
+        setting.score_every = points * setting.every;
         setting.steps = setting.masked_steps = options->steps;
     }
     const std::string advice = np::blas_description().advice;

@@ -99,6 +99,7 @@ Axes axes_of(const Plot& plot, const std::vector<Runs>& all) {
     const Range horizontal = x.widened(points ? 0.04 : 0.0, x.low == x.high ? 0.1 : 1e-6);
     Range vertical = y.widened(0.04, 0.02);
     if (y.low >= 0.0) vertical.low = std::max(vertical.low, 0.0);  // no room below 0 for what cannot be there
+    vertical.high = std::max(vertical.high, vertical.low + plot.least_span);
     std::string ticks;
     if (plot.log_y) {
         const gnuplot::Axis axis = gnuplot::logarithmic_axis(y.empty() ? 1.0 : y.low, y.empty() ? 1.0 : y.high);

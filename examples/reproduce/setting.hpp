@@ -20,6 +20,7 @@ struct Setting {
     training::DataOptions data;
     std::size_t layers, width, heads, feed_forward;
     std::uint64_t steps, every;            ///< of translation
+    std::uint64_t score_every;             ///< steps, a multiple of `every`: what a translation of the test set costs
     std::uint64_t masked_steps;            ///< of the masked language model
     std::uint64_t short_warm_up, warm_up;  ///< the paper's 500 and 4000 steps, scaled to the run
     std::vector<double> rates, sgd_rates;  ///< smaller first
@@ -28,7 +29,6 @@ struct Setting {
     std::size_t reference_seeds;           ///< and with Gaussian tokens
     std::vector<std::size_t> depths;       ///< layers of encoder and decoder, in Figure 3
     double dropout = 0.0, label_smoothing = 0.0;
-    std::size_t threads = 0;  ///< runs at once; 0: as many as there are cores
 };
 
 /// @throws std::invalid_argument when the size is unknown
@@ -48,6 +48,7 @@ inline Setting setting_of(const std::string& size) {
         setting.feed_forward = 32;
         setting.steps = 20;
         setting.every = 5;
+        setting.score_every = 10;
         setting.masked_steps = 20;
         setting.short_warm_up = 2;
         setting.warm_up = 8;
@@ -70,6 +71,7 @@ inline Setting setting_of(const std::string& size) {
         setting.feed_forward = 256;
         setting.steps = 400;
         setting.every = 20;
+        setting.score_every = 80;
         setting.masked_steps = 400;
         setting.short_warm_up = 12;
         setting.warm_up = 100;
@@ -86,6 +88,7 @@ inline Setting setting_of(const std::string& size) {
         setting.feed_forward = 256;
         setting.steps = 5000;
         setting.every = 250;
+        setting.score_every = 500;
         setting.masked_steps = 5000;
         setting.short_warm_up = 125;
         setting.warm_up = 1000;

@@ -71,6 +71,30 @@ elseif(CASE STREQUAL "interrupted")
     train(0 --every 100000 --steps ${more} --checkpoint stopped --log stopped.csv --resume)
     train(0 --every 100000 --steps ${more} --checkpoint straight)
     expect_same(straight stopped)
+    # More sentences to translate than there is time for: the signal comes when all steps are done, and is heard as
+    # between steps.
+    string(REPEAT "das haus ist gross\n" 100 source)
+    string(REPEAT "the house is big\n" 100 target)
+    file(WRITE "${folder}/de" "${source}")
+    file(WRITE "${folder}/en" "${target}")
+    string(REPEAT "${source}" 300 source)
+    string(REPEAT "${target}" 300 target)
+    file(WRITE "${folder}/test.de" "${source}")
+    file(WRITE "${folder}/test.en" "${target}")
+    foreach(steps IN ITEMS 2 4)
+        execute_process(
+            COMMAND timeout --preserve-status --signal INT 4 "${TRAIN}" ${small} --source de --target en
+                    --test-source test.de --test-target test.en --beam 16 --steps ${steps} --every 2
+                    --checkpoint translated --log translated.csv --resume
+            RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error
+            WORKING_DIRECTORY "${folder}"
+        )
+        expect("${status}" "^130$")
+        expect("${error}" "^train: stopped after step ${steps}; --resume goes on from translated\n$")
+    endforeach()
+    expect("${output}" "going on after step 2\n")
+    file(READ "${folder}/translated.csv" log)
+    expect("${log}" "^step,[^\n]*\n2,[^\n]*\n4,[^\n]*\n$")
 elseif(CASE STREQUAL "diverges")
     train(1 --steps 400 --optimizer sgd --learning-rate 1e6 --warm-up 0 --checkpoint diverged --every 1)
     expect("${error}" "^train: the run diverged: [^\n]*step [0-9]+: [^\n]*(finite|nan|inf|limit)[^\n]*\n$")
