@@ -14,7 +14,7 @@ namespace benchmarks {
 namespace {
 
 template <class P>
-Work layer_step(const Sizes<5>& sizes) {
+Work layer_step(const Sizes<5>& sizes, bool causal = false) {
     using Layer = normplace::EncoderLayer<P, float>;
     struct State {
         Layer layer;
@@ -24,7 +24,7 @@ Work layer_step(const Sizes<5>& sizes) {
     };
     const auto [batch, length, width, heads, feed_forward] = sizes;
     auto state = std::make_shared<State>(
-        State{Layer({.layers = 1, .width = width, .heads = heads, .feed_forward = feed_forward})});
+        State{Layer({.layers = 1, .width = width, .heads = heads, .feed_forward = feed_forward, .causal = causal})});
     normplace::RandomEngine random(1);
     state->layer.initialize(random);
     for (auto* tensor : {&state->x, &state->dy}) {
@@ -102,6 +102,7 @@ private:
 
 Work pre_ln_step(const Sizes<5>& sizes) { return layer_step<normplace::PreLN>(sizes); }
 Work post_ln_step(const Sizes<5>& sizes) { return layer_step<normplace::PostLN>(sizes); }
+Work causal_pre_ln_step(const Sizes<5>& sizes) { return layer_step<normplace::PreLN>(sizes, true); }
 
 Work layer_products(const Sizes<5>& sizes) {
     return [products = std::make_shared<Products>(sizes)] { products->run(); };

@@ -59,6 +59,9 @@ Work make(const std::string& kind, const std::string& sizes) {
     if (kind == "step/pre-ln") return make(pre_ln_step, sizes);
     if (kind == "step/post-ln") return make(post_ln_step, sizes);
     if (kind == "products") return make(layer_products, sizes);
+    if (kind == "training") return make(training_step, sizes);
+    if (kind == "training-layers") return make(training_layers, sizes);
+    if (kind == "training-stack") return make(training_stack, sizes);
     if (kind == "norm-forward") return make(norm_forward, sizes);
     if (kind == "norm-backward") return make(norm_backward, sizes);
     if (kind == "softmax") return make(softmax, sizes);
@@ -184,8 +187,13 @@ void google_benchmark(benchmark::State& state, const std::string& name) {
 }
 
 int run_google_benchmark(int argc, char** argv) {
-    std::vector<std::string> names = {"norm-forward/1024x512/1", "norm-backward/1024x512/1", "softmax/4096x512/1",
-                                      "attention/2x1024x8x64/1"};
+    std::vector<std::string> names = {"norm-forward/1024x512/1",
+                                      "norm-backward/1024x512/1",
+                                      "softmax/4096x512/1",
+                                      "attention/2x1024x8x64/1",
+                                      "training-layers/32x32x128x4x512x6/1",
+                                      "training-stack/32x32x128x4x512x6/1",
+                                      "training/32x32x128x4x512x6/1"};
     for (const std::string sizes : {"32x32x128x4x512", "8x128x512x8x2048", "4x512x512x8x2048", "1x1024x768x12x3072"})
         for (const std::string& name : {"products/" + sizes, "step/pre-ln/" + sizes, "step/post-ln/" + sizes}) {
             names.push_back(name + "/1");

@@ -19,8 +19,16 @@ using Sizes = std::array<std::size_t, N>;
 /// A training step of one encoder layer: zero_gradients, forward, backward. Sizes are B, S, D, H, F.
 Work pre_ln_step(const Sizes<5>& sizes);
 Work post_ln_step(const Sizes<5>& sizes);
+Work causal_pre_ln_step(const Sizes<5>& sizes);
 /// G: the layer's matrix products alone, each one gemm call of its own shape.
 Work layer_products(const Sizes<5>& sizes);
+
+/// A whole training step of a Pre-LN byte language model: batch, forward, loss, backward, clipping, Adam. Sizes are B,
+/// S, D, H, F, L.
+Work training_step(const Sizes<6>& sizes);
+/// What such a step needs at least: its readout with the loss, and L times the step of one layer, or that of the stack.
+Work training_layers(const Sizes<6>& sizes);
+Work training_stack(const Sizes<6>& sizes);
 
 /// Rows, columns.
 Work norm_forward(const Sizes<2>& sizes);
