@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // normplace: where the layer norm goes, and what that does to the gradients. `analysis.hpp` is the predictions alone,
-// without xtensor and without a BLAS; `training.hpp` is what training takes besides.
+// without xtensor and without a BLAS; `training.hpp` is what training takes besides, and
+// `warm_up.hpp` what the first steps of it do.
 #pragma once
 
 #include <normplace/analysis.hpp>

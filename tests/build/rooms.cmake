@@ -5,7 +5,7 @@ set(placement_may_see placement)
 set(analysis_may_see placement analysis)
 set(text_may_see text)
 set(nn_may_see placement nn detail)
-set(measure_may_see placement analysis nn detail measure)
+set(measure_may_see placement analysis nn train detail measure)
 set(train_may_see placement nn detail train)
 set(io_may_see placement analysis nn detail io)
 

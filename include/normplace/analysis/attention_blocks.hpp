@@ -73,34 +73,37 @@ private:
     std::vector<double> share_;
 };
 
-/// How far the exact terms of a pair of queries are from the second-order ones. Queries of different numbers of keys or
-/// score variances meet half-way, which costs one power for each pair.
-class PairRatios {
+/// How far the exact terms of a pair of queries are from the second-order ones, one half for each query. Queries of
+/// different numbers of keys or score variances meet half-way, which costs one power for each pair.
+class QueryRatios {
 public:
-    PairRatios(const TokenLayout& layout, const TokenKernel& input, const std::vector<SoftmaxMoments>& softmax)
-        : input_(input) {
-        for (std::size_t i = 0; i < softmax.size(); ++i) {
-            const double q = input[layout.diagonal(i)];
-            const SoftmaxMoments::Ratios ratios = softmax[i].ratios();
-            queries_.push_back({q > 0.0 ? 1.0 / std::sqrt(q) : 0.0, std::sqrt(ratios.linear), std::sqrt(ratios.higher),
-                                0.5 * ratios.power});
-        }
+    QueryRatios() = default;
+    QueryRatios(const SoftmaxMoments& softmax, double second_moment) {
+        const SoftmaxMoments::Ratios ratios = softmax.ratios();
+        inverse_root_ = second_moment > 0.0 ? 1.0 / std::sqrt(second_moment) : 0.0;
+        root_linear_ = std::sqrt(ratios.linear);
+        root_higher_ = std::sqrt(ratios.higher);
+        half_power_ = 0.5 * ratios.power;
     }
-    SoftmaxMoments::Ratios::Values at(std::size_t entry, std::size_t i, std::size_t j) const {
-        const Query &first = queries_[i], &second = queries_[j];
-        const double r = input_[entry] * first.inverse_root * second.inverse_root;
-        return SoftmaxMoments::Ratios{first.root_linear * second.root_linear, first.root_higher * second.root_higher,
-                                      first.half_power + second.half_power}
+    /// At this covariance of the two queries' tokens.
+    SoftmaxMoments::Ratios::Values with(const QueryRatios& other, double covariance) const {
+        const double r = covariance * inverse_root_ * other.inverse_root_;
+        return SoftmaxMoments::Ratios{root_linear_ * other.root_linear_, root_higher_ * other.root_higher_,
+                                      half_power_ + other.half_power_}
             .at(std::fmax(-1.0, std::fmin(r, 1.0)));
     }
 
 private:
-    struct Query {
-        double inverse_root, root_linear, root_higher, half_power;
-    };
-    const TokenKernel& input_;
-    std::vector<Query> queries_;
+    double inverse_root_ = 0.0, root_linear_ = 1.0, root_higher_ = 0.0, half_power_ = 1.0;
 };
+
+/// Of each class of queries.
+inline std::vector<QueryRatios> query_ratios(const TokenLayout& layout, const TokenKernel& input,
+                                             const std::vector<SoftmaxMoments>& softmax) {
+    std::vector<QueryRatios> result;
+    for (std::size_t i = 0; i < softmax.size(); ++i) result.emplace_back(softmax[i], input[layout.diagonal(i)]);
+    return result;
+}
 
 inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& input,
                           SoftmaxTable& table, AttentionState& state) {
@@ -133,10 +136,10 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
         state.score_variance = std::fmax(state.score_variance, v);
     }
     state.heads = TokenKernel(input.size());
-    const PairRatios ratios(layout, input, state.softmax);
+    const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);
-        if (term != 0.0) term *= ratios.at(e, i, j).overlap;
+        if (term != 0.0) term *= ratios[i].with(ratios[j], input[e]).overlap;
         state.heads[e] = scales.value * (state.mean[e] + term);
     });
 }
@@ -147,7 +150,7 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
     const std::size_t size = layout.sequence(), area = size * size;
     const UniformAverage average(size, scales.causal);
     const double score = scales.query * scales.key;
-    const PairRatios ratios(layout, input, state.softmax);
+    const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
     TokenKernel gradient(input.size()), rows(area), columns(area), p(area), p_transposed(area), value(area),
         value_h(area), value_hm(area), key_h(area), key_hm(area), x(area), x_transposed(area);
     for (const TokenLayout::Block& block : layout.blocks()) {
@@ -168,7 +171,7 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
         double wq = 0.0, bq = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
             const std::size_t i = block.row + e / size, j = block.column + e % size;
-            const auto [overlap, response] = ratios.at(block.first + e, i, j);
+            const auto [overlap, response] = ratios[i].with(ratios[j], k[e]);
             const double h = g[e] * k[e];
             const double query =
                 scales.key * scales.value * response * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);

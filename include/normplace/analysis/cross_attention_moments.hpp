@@ -59,10 +59,12 @@ public:
         pair_variance_ = fluctuation.relative * spread_ * spread_;
         mean_square_over_square_mean_ = std::exp(fluctuation.log_spread);
         heads_ = TokenKernel(input.size());
-        const detail::PairRatios ratios(layout_, input, softmax_);
+        const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
-            heads_[entry] = scales_.value * (within ? c + overlap(ratios, entry, i, j) * spread_ : e) +
-                            scales_.value * scales_.query * scales_.key * input[entry] * other_keys(i, j);
+            heads_[entry] =
+                scales_.value *
+                    (within ? c + overlap(entry, ratios[i].with(ratios[j], input[entry]).overlap) * spread_ : e) +
+                scales_.value * scales_.query * scales_.key * input[entry] * other_keys(i, j);
         });
         TokenKernel output = heads_;
         for (double& k : output) k *= scales_.out;
@@ -82,7 +84,7 @@ public:
         }
         TokenKernel query(gradient.size()), to_value(gradient.size()), to_other_values(gradient.size()),
             to_key(gradient.size()), other(gradient.size());
-        const detail::PairRatios ratios(layout_, input_, softmax_);
+        const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input_, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
             const double g = scales_.out * gradient[entry];
             other[entry] = g * input_[entry] * other_keys(i, j);
@@ -92,7 +94,9 @@ public:
                 to_other_values[entry] = g;
                 return;
             }
-            const double share = overlap(ratios, entry, i, j), response = this->response(ratios, entry, i, j);
+            const auto [overlap_ratio, response_ratio] = ratios[i].with(ratios[j], input_[entry]);
+            const double share = overlap(entry, overlap_ratio);
+            const double response = keys > 1.0 ? (keys - 1.0) / (keys * keys) * response_ratio : 0.0;
             query[entry] += scales_.value * scales_.key * spread_ * spread_ * g * response;
             to_value[entry] = share * g;
             to_other_values[entry] = (1.0 - share) * g;
@@ -134,14 +138,9 @@ private:
                     function(entry++, block.row + i, block.column + j, block.within);
         }
     }
-    double overlap(const detail::PairRatios& ratios, std::size_t entry, std::size_t i, std::size_t j) const {
+    double overlap(std::size_t entry, double ratio) const {
         const double keys = key_count(), product = scales_.query * scales_.key * input_[entry] * spread_;
-        if (!(keys > 1.0)) return 1.0;
-        return 1.0 / keys + product * (keys - 1.0) / (keys * keys) * ratios.at(entry, i, j).overlap;
-    }
-    double response(const detail::PairRatios& ratios, std::size_t entry, std::size_t i, std::size_t j) const {
-        const double keys = key_count();
-        return keys > 1.0 ? (keys - 1.0) / (keys * keys) * ratios.at(entry, i, j).response : 0.0;
+        return keys > 1.0 ? 1.0 / keys + product * (keys - 1.0) / (keys * keys) * ratio : 1.0;
     }
     double other_keys(std::size_t i, std::size_t j) const {
         return pair_variance_ * (1.0 - softmax_[i].concentration) * (1.0 - softmax_[j].concentration);

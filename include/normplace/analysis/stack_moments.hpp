@@ -67,6 +67,35 @@ public:
     ScoreRange scores;
 };
 
+/// Fan-in times variance of every matrix of a stack.
+struct StackScales {
+    const PlacementMoments& placement;
+    const ReferenceModel& model;
+
+    double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
+        const double gain = placement.gain(role, depth);
+        return static_cast<double>(fan_in) * model.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
+    }
+    AttentionScales attention(std::size_t layer, SublayerKind kind) const {
+        const Depth depth{layer, model.layers, kind};
+        const std::size_t d = model.width;
+        return {.width = static_cast<double>(d),
+                .query = scale(Role::query, d, d, depth),
+                .key = scale(Role::key, d, d, depth),
+                .value = scale(Role::value, d, d, depth),
+                .out = model.output_projection ? scale(Role::out, d, d, depth) : 1.0,
+                .output_projection = model.output_projection,
+                .causal = model.causal};
+    }
+    FeedForwardScales feed_forward(std::size_t layer) const {
+        const Depth depth{layer, model.layers, SublayerKind::feed_forward};
+        return {.width = static_cast<double>(model.width),
+                .feed_forward = static_cast<double>(model.feed_forward),
+                .linear1 = scale(Role::linear1, model.width, model.feed_forward, depth),
+                .linear2 = scale(Role::linear2, model.feed_forward, model.width, depth)};
+    }
+};
+
 class StackMoments {
 public:
     /// @param model the sizes of this stack
@@ -90,15 +119,16 @@ public:
                 streams_.push_back(block->forward(streams_.back(), fluctuations_.back()));
                 sums.add(sublayer_report.stream, layout, streams_.back());
             };
-            AttentionMoments attention(layout, scales(l, SublayerKind::attention), softmax_);
+            AttentionMoments attention(layout, scales_.attention(l, SublayerKind::attention), softmax_);
             run(SublayerKind::attention, attention, report.layer->attention);
             scores.check(attention.score_variance(), l);
             if (memory_) {
-                const auto cross = memory_->attention(layout, scales(l, SublayerKind::cross_attention), softmax_);
+                const auto cross =
+                    memory_->attention(layout, scales_.attention(l, SublayerKind::cross_attention), softmax_);
                 run(SublayerKind::cross_attention, *cross, *report.cross_attention);
                 memory_->scores.check(cross->score_variance(), l);
             }
-            FeedForwardMoments feed_forward(layout, feed_forward_scales(l), kernel_);
+            FeedForwardMoments feed_forward(layout, scales_.feed_forward(l), kernel_);
             run(SublayerKind::feed_forward, feed_forward, report.layer->feed_forward);
         }
     }
@@ -128,16 +158,17 @@ public:
                 sums.add(sublayer_report, block->norms());
             };
             LayerReport& layer = *report.layer;
-            FeedForwardMoments feed_forward(layout, feed_forward_scales(l), kernel_);
+            FeedForwardMoments feed_forward(layout, scales_.feed_forward(l), kernel_);
             run(SublayerKind::feed_forward, feed_forward, layer.feed_forward);
             const FeedForwardSquares& s = feed_forward.squares;
             sums.add(layer.w1, s.w1), sums.add(layer.w2, s.w2), sums.add(layer.b1, s.b1), sums.add(layer.b2, s.b2);
             if (memory_) {
-                const auto cross = memory_->attention(layout, scales(l, SublayerKind::cross_attention), softmax_);
+                const auto cross =
+                    memory_->attention(layout, scales_.attention(l, SublayerKind::cross_attention), softmax_);
                 run(SublayerKind::cross_attention, *cross, *report.cross_attention);
                 add(*report.cross_attention, cross->squares, memory_->scores.exceeded(cross->score_variance()), sums);
             }
-            AttentionMoments attention(layout, scales(l, SublayerKind::attention), softmax_);
+            AttentionMoments attention(layout, scales_.attention(l, SublayerKind::attention), softmax_);
             run(SublayerKind::attention, attention, layer.attention);
             add(layer, attention.squares, scores.exceeded(attention.score_variance()), sums);
         }
@@ -145,28 +176,6 @@ public:
     }
 
 private:
-    double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
-        const double gain = placement_.gain(role, depth);
-        return static_cast<double>(fan_in) * model_.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
-    }
-    AttentionScales scales(std::size_t layer, SublayerKind kind) const {
-        const Depth depth{layer, model_.layers, kind};
-        const std::size_t d = model_.width;
-        return {.width = static_cast<double>(d),
-                .query = scale(Role::query, d, d, depth),
-                .key = scale(Role::key, d, d, depth),
-                .value = scale(Role::value, d, d, depth),
-                .out = model_.output_projection ? scale(Role::out, d, d, depth) : 1.0,
-                .output_projection = model_.output_projection,
-                .causal = model_.causal};
-    }
-    FeedForwardScales feed_forward_scales(std::size_t layer) const {
-        const Depth depth{layer, model_.layers, SublayerKind::feed_forward};
-        return {.width = static_cast<double>(model_.width),
-                .feed_forward = static_cast<double>(model_.feed_forward),
-                .linear1 = scale(Role::linear1, model_.width, model_.feed_forward, depth),
-                .linear2 = scale(Role::linear2, model_.feed_forward, model_.width, depth)};
-    }
     std::unique_ptr<AnyBlockMoments> make(const TokenLayout& layout, std::size_t layer, SublayerKind kind,
                                           SublayerMoments& sublayer) const {
         return placement_.block(layout, static_cast<double>(model_.width), model_.epsilon,
@@ -183,6 +192,7 @@ private:
 
     const PlacementMoments placement_;
     const ReferenceModel model_;
+    const StackScales scales_{placement_, model_};
     ActivationKernel& kernel_;
     SoftmaxTable& softmax_;
     AnyMemory* memory_;

@@ -69,6 +69,7 @@ public:
 
     TokenKernel backward(const TokenKernel& gradient) override {
         squares = {};
+        output_gradient_ = gradient;
         if (scales_.output_projection) {
             squares.wo = scales_.width * scales_.width * layout_.inner(gradient, state_.heads);
             squares.bo = scales_.width * layout_.total(gradient);
@@ -98,6 +99,13 @@ public:
     }
 
     double score_variance() const override { return state_.score_variance; }
+    /// Covariances of the heads' output, before W_o.
+    const TokenKernel& heads() const { return state_.heads; }
+    /// For each class of queries.
+    const std::vector<SoftmaxMoments>& softmax() const { return state_.softmax; }
+    /// What forward and backward were given.
+    const TokenKernel& input() const { return input_; }
+    const TokenKernel& output_gradient() const { return output_gradient_; }
 
 private:
     double other_keys(std::size_t i, std::size_t j) const {
@@ -110,7 +118,7 @@ private:
     const TokenLayout& layout_;
     AttentionScales scales_;
     SoftmaxTable& table_;
-    TokenKernel input_;
+    TokenKernel input_, output_gradient_;
     detail::AttentionState state_;
     double pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;
 };
@@ -161,6 +169,7 @@ public:
 
     TokenKernel backward(const TokenKernel& gradient) override {
         const double entries = scales_.width * scales_.feed_forward;
+        output_gradient_ = gradient;
         squares.w2 = entries * layout_.inner(gradient, activated_);
         squares.b2 = scales_.width * layout_.total(gradient);
         TokenKernel inner = gradient;
@@ -172,13 +181,20 @@ public:
         return inner;
     }
 
+    /// What forward and backward were given.
+    const TokenKernel& input() const { return input_; }
+    const TokenKernel& output_gradient() const { return output_gradient_; }
+    /// Covariances of the activations, and of the pre-activations' derivatives.
+    const TokenKernel& activated() const { return activated_; }
+    const TokenKernel& derivative() const { return derivative_; }
+
     FeedForwardSquares squares;
 
 private:
     const TokenLayout& layout_;
     FeedForwardScales scales_;
     ActivationKernel& kernel_;
-    TokenKernel input_, activated_, derivative_;
+    TokenKernel input_, activated_, derivative_, output_gradient_;
 };
 
 }  // namespace normplace

@@ -59,6 +59,8 @@ public:
     }
 
     bool is_exchangeable() const { return exchangeable_; }
+    /// Whether a class is all tokens at one position.
+    bool alike_by_position() const { return !exchangeable_ && classes() == sequence_ && blocks_.size() <= 2; }
     std::size_t batch() const { return batch_; }
     std::size_t sequence() const { return sequence_; }
     double tokens() const { return static_cast<double>(batch_ * sequence_); }

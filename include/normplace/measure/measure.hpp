@@ -9,12 +9,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include <normplace/detail/parallel.hpp>
 #include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/reference_network.hpp>
 
@@ -30,29 +28,50 @@ struct MeasureOptions {
 
 namespace detail {
 
+inline SublayerReport& block(GradientReport& report, std::size_t layer, SublayerKind kind) {
+    return kind == SublayerKind::attention ? report.layers[layer].attention : report.layers[layer].feed_forward;
+}
+
+/// The network's gradients, once its input is there. A norm is *squared*, so that seeds can be averaged.
+template <class P, class T, class N>
+void read_seed(ReferenceNetwork<P, T, N>& network, GradientReport& report) {
+    network.forward([&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
+        read_stream(stream, block(report, l, kind).stream);
+    });
+    read_stream(network.input(), report.input);
+    const double tokens = static_cast<double>(network.token_count());
+    report.loss.value = network.loss(tokens).sum / tokens;
+    network.zero_gradients();
+    const auto& dx = network.backward([&](std::size_t l, SublayerKind kind, const Activations<T>& gradient) {
+        block(report, l, kind).stream.gradient_second_moment.value = second_moment(gradient);
+    });
+    report.input.gradient_second_moment.value = second_moment(dx);
+    for (std::size_t l = 0; l < report.layers.size(); ++l) {
+        LayerReport& layer = report.layers[l];
+        read_attention(network.gradients().layers[l].attention, layer, layer.attention);
+        read_feed_forward(network.gradients().layers[l].feed_forward, layer);
+    }
+    if constexpr (P::final_norm) read_norm(network.gradients().final_norm, report.final_norm);
+    report.readout.norm = squared_norm(network.readout_gradients().weight);
+    if (const auto* tables = network.embedding_gradients()) {
+        report.token_embedding.norm = squared_norm(tables->token.weight);
+        report.position_embedding.norm = squared_norm(tables->position.weight);
+    }
+}
+
 template <class P, class T, class N>
 GradientReport measure(const ReferenceModel& model, const MeasureOptions& options) {
-    const bool with_tokens = options.text.has_value();
+    using Network = ReferenceNetwork<P, T, N>;
     GradientReport report = empty_report<P>(model);
     std::vector<GradientReport> seeds(options.seeds, report);
-    const std::size_t threads = std::min(options.threads ? options.threads : thread_count(), options.seeds);
-    std::vector<std::unique_ptr<ReferenceNetwork<P, T, N>>> networks(threads);
-    std::size_t done = 0;
-    std::mutex mutex;
-    const SingleThreadedBlas single_threaded_blas;  // the seeds are parallel instead
-    parallel_for(options.seeds, threads, [&](std::size_t seed, std::size_t worker) {
-        auto& network = networks[worker];
-        if (!network) network = std::make_unique<ReferenceNetwork<P, T, N>>(model, with_tokens);
-        if (with_tokens) {
-            const TokenBatch batch = byte_batch(*options.text, model.batch, model.sequence, seed);
-            network->measure(seed, &batch, seeds[seed]);
-        } else {
-            network->measure(seed, nullptr, seeds[seed]);
-        }
-        if (!options.progress) return;
-        const std::lock_guard lock(mutex);
-        options.progress(++done, options.seeds);
-    });
+    for_each_seed(
+        options, [&] { return std::make_unique<Network>(model, options.text.has_value()); },
+        [&](std::size_t seed, Network& network) {
+            network.draw_weights(seed);
+            if (options.text) network.read_batch(byte_batch(*options.text, model.batch, model.sequence, seed));
+            else network.draw_batch();
+            read_seed(network, seeds[seed]);
+        });
     average_seeds(seeds, report);
     return report;
 }
@@ -68,12 +87,7 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
     static_assert(explain_placement<P>());
     model.check();
     detail::require_positive("measure", "seeds", options.seeds);
-    if (options.text) {
-        detail::require(
-            model.vocabulary == 256, "measure",
-            "with a text the tokens are bytes, so the vocabulary is 256, not " + std::to_string(model.vocabulary));
-        byte_batch(*options.text, model.batch, model.sequence, options.seeds - 1);
-    }
+    if (options.text) detail::require_text("measure", model, *options.text, options.seeds);
     return model.norm == NormKind::layer_norm ? detail::measure<P, T, LayerNorm<T>>(model, options)
                                               : detail::measure<P, T, RMSNorm<T>>(model, options);
 }

@@ -4,13 +4,14 @@
 // the seeds.
 #pragma once
 
-#include <array>
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <vector>
 
 #include <normplace/analysis/report.hpp>
+#include <normplace/detail/workspace.hpp>
+#include <normplace/measure/seeds.hpp>
 #include <normplace/nn/parameters.hpp>
 
 namespace normplace::detail {
@@ -28,13 +29,14 @@ double second_moment(const Activations<T>& x) {
 
 /// Second moment and token correlation of x (B, S, D). The sum over pairs of different tokens is |sum of x_i|^2 - sum
 /// of |x_i|^2, so it costs no more than the norms.
-template <class T>
-void read_stream(const Activations<T>& x, StreamMoments& moments) {
+template <class T, class Stream>
+void read_stream(const Activations<T>& x, Stream& moments) {
     const std::size_t batch = x.shape()[0], n = x.shape()[1], d = x.shape()[2];
-    std::vector<double> sum(d);
+    Scratch<double> scratch(d);
+    double* sum = scratch.data();
     double squares = 0.0, pairs = 0.0;
     for (std::size_t b = 0; b < batch; ++b) {
-        std::fill(sum.begin(), sum.end(), 0.0);
+        std::fill_n(sum, d, 0.0);
         double own = 0.0;
         for (std::size_t i = 0; i < n; ++i) {
             const T* row = x.data() + (b * n + i) * d;
@@ -45,7 +47,7 @@ void read_stream(const Activations<T>& x, StreamMoments& moments) {
             }
         }
         squares += own;
-        for (const double entry : sum) pairs += entry * entry;
+        for (std::size_t j = 0; j < d; ++j) pairs += sum[j] * sum[j];
         pairs -= own;
     }
     moments.second_moment.value = squares / static_cast<double>(x.size());
@@ -79,39 +81,24 @@ void read_feed_forward(const BlockGradients& gradients, LayerReport& report) {
         read_norm(gradients.norms[i], report.feed_forward.norms[i]);
 }
 
-/// Means over seeds and their standard errors. A gradient norm is the root of the mean square, and its standard error
-/// that of the mean square over twice the root.
+/// Means over seeds and their standard errors; of squared gradient norms the root of the mean.
 template <class Report>
 void average_seeds(const std::vector<Report>& seeds, Report& summary) {
-    std::vector<double> sum, sum_of_squares;
-    const double count = static_cast<double>(seeds.size());
+    std::vector<std::vector<double>> values;  // one row for each entry
     for (const Report& seed : seeds) {
         std::size_t i = 0;
         for_each_entry(seed, [&](const std::string&, const auto& entry) {
-            if (i == sum.size()) sum.push_back(0.0);
-            sum[i++] += value_of(entry);
-        });
-    }
-    for (const Report& seed : seeds) {
-        std::size_t i = 0;
-        for_each_entry(seed, [&](const std::string&, const auto& entry) {
-            if (i == sum_of_squares.size()) sum_of_squares.push_back(0.0);
-            const double deviation = value_of(entry) - sum[i] / count;
-            sum_of_squares[i++] += deviation * deviation;
+            if (i == values.size()) values.emplace_back();
+            values[i++].push_back(value_of(entry));
         });
     }
     std::size_t i = 0;
     for_each_entry(summary, [&](const std::string&, auto& entry) {
-        const double mean = sum[i] / count;
-        const double error = seeds.size() > 1 ? std::sqrt(sum_of_squares[i] / (count * (count - 1.0))) : not_available;
+        constexpr bool squares = std::is_same_v<decltype(entry), GradientNorm&>;
+        const Moment average = squares ? root_mean_square_over_seeds(values[i]) : mean_over_seeds(values[i]);
+        value_of(entry) = average.value;
+        entry.standard_error = average.standard_error;
         ++i;
-        if constexpr (std::is_same_v<decltype(entry), GradientNorm&>) {
-            entry.norm = std::sqrt(mean);
-            entry.standard_error = mean > 0.0 ? error / (2.0 * entry.norm) : error;
-        } else {
-            entry.value = mean;
-            entry.standard_error = error;
-        }
     });
     summary.seeds = seeds.size();
 }

@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The reference model (analysis/reference_model.hpp) built from the real blocks, and one seed of it measured: draw
-// weights and data, run forward, loss and backward, and read off every gradient and the moments of the residual stream.
+// The reference model (analysis/reference_model.hpp) built from the real blocks, with all that a step of it needs:
+// caches, gradients, activations. What is measured drives it: draws, forward, loss, backward, and whatever it does with
+// the parameters between.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
-#include <normplace/analysis/report.hpp>
+#include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/token_batch.hpp>
-#include <normplace/measure/read_gradients.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/embedding.hpp>
 #include <normplace/nn/encoder.hpp>
+#include <normplace/nn/parameter_list.hpp>
 
 namespace normplace::detail {
 
-/// Owns the model and everything that a step needs, so that the next seed reuses its memory. One per thread.
+/// Whether a text's bytes are the model's tokens.
+inline void require_byte_vocabulary(const char* who, const ReferenceModel& model) {
+    require(model.vocabulary == 256, who, [&] {
+        return "with a text the tokens are bytes, so the vocabulary is 256, not " + std::to_string(model.vocabulary);
+    });
+}
+/// And whether there are enough of them.
+inline void require_text(const char* who, const ReferenceModel& model, std::string_view text, std::size_t batches) {
+    require_byte_vocabulary(who, model);
+    byte_batch(text, model.batch, model.sequence, batches - 1);
+}
+
+/// The next seed reuses its memory. One per thread.
 template <class P, class T, class N>
 class ReferenceNetwork {
 public:
+    using Stack = Encoder<P, T, N>;
+
     /// @param with_tokens whether the input is a TokenBatch; otherwise it is Gaussian
     ReferenceNetwork(const ReferenceModel& model, bool with_tokens)
         : model_(model),
@@ -36,84 +55,119 @@ public:
         targets_.resize({model.batch, model.sequence});
         tokens_.resize({model.batch, model.sequence});
         x_.resize({model.batch, model.sequence, model.width});
+        zero_gradients();
+    }
+    ReferenceNetwork(const ReferenceNetwork&) = delete;  // parameter lists point into it
+    ReferenceNetwork& operator=(const ReferenceNetwork&) = delete;
+
+    const ReferenceModel& model() const { return model_; }
+    const Activations<T>& input() const { return x_; }
+    const typename Stack::Gradients& gradients() const { return gradients_; }
+    const typename Linear<T>::Gradients& readout_gradients() const { return readout_gradients_; }
+    /// Null where the input is Gaussian.
+    const typename Embedding<T>::Gradients* embedding_gradients() const {
+        return embedding_ ? &embedding_gradients_ : nullptr;
     }
 
-    /// One seed. Fills the report's gradient norms with *squared* Frobenius norms, so that they can be averaged.
-    void measure(std::uint64_t seed, const TokenBatch* batch, GradientReport& squares) {
+    /// The parameters on which the last hidden state depends: the stack's and the tables.
+    ParameterList<T> stack_parameters() {
+        ParameterList<T> list = parameter_list(encoder_, gradients_);
+        if (embedding_)
+            for (Parameter<T>& table : parameter_list(*embedding_, embedding_gradients_)) list.push_back(table);
+        return list;
+    }
+    /// These and the readout.
+    ParameterList<T> parameters() {
+        ParameterList<T> list = stack_parameters();
+        for (Parameter<T>& parameter : parameter_list(readout_, readout_gradients_)) {
+            parameter.name = "readout." + parameter.name;
+            list.push_back(parameter);
+        }
+        return list;
+    }
+
+    /// Draws all weights. What is drawn later for this seed continues from there.
+    void draw_weights(std::uint64_t seed) {
         // Seeds that differ by 1 must not give engines that differ by little.
-        RandomEngine random(0x9E3779B97F4A7C15ULL * (seed + 1));
-        encoder_.initialize(random, model_.initialization);
-        readout_.initialize(
-            Initializer(random, Initialization::standard_deviation(1.0 / std::sqrt(static_cast<double>(model_.width)))),
-            Role::readout);
-        draw_input(random, batch);
-        forward(squares);
-        backward(squares);
-        read_gradients(squares);
+        random_.seed(0x9E3779B97F4A7C15ULL * (seed + 1));
+        encoder_.initialize(random_, model_.initialization);
+        readout_.initialize(Initializer(random_, Initialization::standard_deviation(
+                                                     1.0 / std::sqrt(static_cast<double>(model_.width)))),
+                            Role::readout);
+        if (embedding_)
+            embedding_->initialize(
+                Initializer(random_, Initialization::standard_deviation(std::sqrt(embedding_variance))));
+    }
+
+    /// Gaussian tokens with uniform targets, other ones at each call.
+    void draw_batch() {
+        fill_gaussian(x_.data(), x_.size(), T(1), random_);
+        for (int& target : targets_.storage()) target = static_cast<int>(random_() % model_.vocabulary);
+    }
+    void read_batch(const TokenBatch& batch) {
+        std::copy(batch.tokens.begin(), batch.tokens.end(), tokens_.data());
+        std::copy(batch.targets.begin(), batch.targets.end(), targets_.data());
+    }
+    /// Every sequence from a place of its own in a text of at least S + 1 bytes.
+    void draw_batch(std::string_view text) {
+        const std::size_t length = model_.sequence;
+        for (std::size_t b = 0; b < model_.batch; ++b) {
+            const std::size_t begin = static_cast<std::size_t>(random_() % (text.size() - length));
+            for (std::size_t i = 0; i < length; ++i) {
+                tokens_(b, i) = static_cast<unsigned char>(text[begin + i]);
+                targets_(b, i) = static_cast<unsigned char>(text[begin + i + 1]);
+            }
+        }
+    }
+
+    /// The last hidden state (B, S, D), behind the final norm where there is one. `observe(layer, kind, stream)` sees
+    /// the residual stream as it leaves each block.
+    template <class Observe>
+    const Activations<T>& forward(const Observe& observe) {
+        if (embedding_) embedding_->forward(tokens_, x_);
+        encoder_.forward(x_, y_, cache_, {}, observe);
+        return y_;
+    }
+    const Activations<T>& forward() {
+        return forward([](std::size_t, SublayerKind, const Activations<T>&) {});
+    }
+
+    /// The loss of the last forward; what goes back is the gradient of its sum over this denominator.
+    LossSum loss(double denominator) {
+        readout_.forward(y_, logits_);
+        return cross_entropy_sum(logits_, targets_, logits_, {.denominator = denominator});
+    }
+    std::size_t token_count() const { return targets_.size(); }
+
+    void zero_gradients() {
+        normplace::zero_gradients(encoder_, gradients_);
+        normplace::zero_gradients(readout_, readout_gradients_);
+        if (embedding_) normplace::zero_gradients(*embedding_, embedding_gradients_);
+    }
+
+    /// Adds to the gradients those of the last loss; returns the gradient at the stack's input.
+    /// `observe(layer, kind, gradient)` sees it where the stream leaves each block.
+    template <class Observe>
+    const Activations<T>& backward(const Observe& observe) {
+        readout_.backward(y_, logits_, dy_, readout_gradients_);
+        encoder_.backward(dy_, dx_, cache_, gradients_, observe);
+        if (embedding_) embedding_->backward(tokens_, dx_, embedding_gradients_);
+        return dx_;
+    }
+    const Activations<T>& backward() {
+        return backward([](std::size_t, SublayerKind, const Activations<T>&) {});
     }
 
 private:
-    void draw_input(RandomEngine& random, const TokenBatch* batch) {
-        if (embedding_) {
-            std::copy(batch->tokens.begin(), batch->tokens.end(), tokens_.data());
-            std::copy(batch->targets.begin(), batch->targets.end(), targets_.data());
-            embedding_->initialize(
-                Initializer(random, Initialization::standard_deviation(std::sqrt(embedding_variance))));
-            embedding_->forward(tokens_, x_);
-        } else {
-            fill_gaussian(x_.data(), x_.size(), T(1), random);
-            for (int& target : targets_.storage()) target = static_cast<int>(random() % model_.vocabulary);
-        }
-    }
-
-    void forward(GradientReport& report) {
-        read_stream(x_, report.input);
-        encoder_.forward(x_, y_, cache_, {}, [&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
-            read_stream(stream, block(report, l, kind).stream);
-        });
-        readout_.forward(y_, logits_);
-        report.loss.value = cross_entropy(logits_, targets_, logits_);
-    }
-
-    void backward(GradientReport& report) {
-        zero_gradients(encoder_, gradients_);
-        zero_gradients(readout_, readout_gradients_);
-        readout_.backward(y_, logits_, dy_, readout_gradients_);
-        encoder_.backward(dy_, dx_, cache_, gradients_,
-                          [&](std::size_t l, SublayerKind kind, const Activations<T>& gradient) {
-                              block(report, l, kind).stream.gradient_second_moment.value = second_moment(gradient);
-                          });
-        report.input.gradient_second_moment.value = second_moment(dx_);
-        if (!embedding_) return;
-        zero_gradients(*embedding_, embedding_gradients_);
-        embedding_->backward(tokens_, dx_, embedding_gradients_);
-    }
-
-    void read_gradients(GradientReport& report) const {
-        for (std::size_t l = 0; l < model_.layers; ++l) {
-            LayerReport& layer = report.layers[l];
-            read_attention(gradients_.layers[l].attention, layer, layer.attention);
-            read_feed_forward(gradients_.layers[l].feed_forward, layer);
-        }
-        if constexpr (P::final_norm) read_norm(gradients_.final_norm, report.final_norm);
-        report.readout.norm = squared_norm(readout_gradients_.weight);
-        if (!embedding_) return;
-        report.token_embedding.norm = squared_norm(embedding_gradients_.token.weight);
-        report.position_embedding.norm = squared_norm(embedding_gradients_.position.weight);
-    }
-
-    static SublayerReport& block(GradientReport& report, std::size_t layer, SublayerKind kind) {
-        return kind == SublayerKind::attention ? report.layers[layer].attention : report.layers[layer].feed_forward;
-    }
-
     ReferenceModel model_;
-    Encoder<P, T, N> encoder_;
+    Stack encoder_;
     Linear<T> readout_;
     std::optional<Embedding<T>> embedding_;
-    typename Encoder<P, T, N>::Cache cache_;
-    typename Encoder<P, T, N>::Gradients gradients_;
+    typename Stack::Cache cache_;
+    typename Stack::Gradients gradients_;
     typename Linear<T>::Gradients readout_gradients_;
     typename Embedding<T>::Gradients embedding_gradients_;
+    RandomEngine random_;
     Tokens tokens_, targets_;
     Activations<T> x_, y_, logits_, dy_, dx_;
 };
