@@ -96,6 +96,8 @@ public:
         return std::exp(0.5 * (low + high));
     }
 
+    const std::vector<std::string>& warnings() const { return network_.warnings(); }
+
 private:
     detail::StepContext context(double learning_rate) const {
         return {network_.crossing(), learning_rate, rule_.weight_decay};
@@ -169,6 +171,7 @@ public:
         add_network(report_.initial, 0.0);
         report_.stepped.resize(learning_rates.size());
         for (std::size_t i = 0; i < learning_rates.size(); ++i) add_network(report_.stepped[i], learning_rates[i]);
+        if (report_.warnings.empty()) report_.warnings = step.warnings();
         steps_ += 1.0;
     }
 

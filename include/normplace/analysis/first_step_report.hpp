@@ -42,6 +42,7 @@ struct FirstStepReport {
     Moment eta_half;
     SteppedNetwork initial;               ///< before the step, on the same next batch
     std::vector<SteppedNetwork> stepped;  ///< at the learning rates that were asked for
+    std::vector<std::string> warnings;    ///< where the theory leaves the range in which it holds
 };
 
 }  // namespace normplace

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,13 @@
 
 namespace normplace::detail {
 
-/// Updates of entries that are Gaussian themselves: a bias's, a norm's, a table's.
-inline StepDecomposition decompose_vector_step(const StepRule& rule, double square) {
+/// Updates of entries that are Gaussian themselves.
+inline StepDecomposition decompose_table_step(const StepRule& rule, double square) {
     return decompose_step(rule, square, std::numeric_limits<double>::infinity());
+}
+/// A bias's or a norm's.
+inline StepDecomposition decompose_vector_step(const StepRule& rule, double square) {
+    return rule.vectors ? decompose_table_step(rule, square) : StepDecomposition{};
 }
 
 /// BlockStep of some placement, with what it stands on.
@@ -98,8 +103,8 @@ inline NewSequence given_sequence(const Crossing& crossing, const FoldedKernel& 
                 if (batch.tokens[m] == batch.tokens[i]) token_square[m] += g;
         }
     std::vector<StepDecomposition> token(tokens), position(sequence);
-    for (std::size_t i = 0; i < tokens; ++i) token[i] = decompose_vector_step(rule, token_square[i]);
-    for (std::size_t i = 0; i < sequence; ++i) position[i] = decompose_vector_step(rule, position_square[i]);
+    for (std::size_t i = 0; i < tokens; ++i) token[i] = decompose_table_step(rule, token_square[i]);
+    for (std::size_t i = 0; i < sequence; ++i) position[i] = decompose_table_step(rule, position_square[i]);
 
     NewSequence result{TokenKernel(crossing.after().entries()), crossing.zero(), crossing.zero(),
                        TokenKernel(crossing.after().entries())};
@@ -137,6 +142,8 @@ public:
     }
 
     const Crossing& crossing() const { return *crossing_; }
+    /// Where the theory leaves the range in which it holds.
+    const std::vector<std::string>& warnings() const { return warnings_; }
     /// Summed over old tokens, at the stack's input.
     const FoldedKernel& input_gradient() const { return input_gradient_; }
 
@@ -182,6 +189,7 @@ private:
         const double width = static_cast<double>(model_.width);
         streams_ = {input};
         fluctuations_ = {{0.0, 1.0 / width, 2.0 / width, 0.0}};
+        ScoreRange scores(model_.sequence);
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer) {
                 fluctuations_.push_back(fluctuations_.back());
@@ -190,9 +198,12 @@ private:
             };
             AttentionMoments attention(crossing_->before(), scales().attention(l, SublayerKind::attention), *softmax_);
             run(SublayerKind::attention, attention);
+            scores.check(attention.score_variance(), l);
             FeedForwardMoments feed_forward(crossing_->before(), scales().feed_forward(l), *kernel_);
             run(SublayerKind::feed_forward, feed_forward);
         }
+        scores.warn("the attention", warnings_);
+        for (std::string& warning : warnings_) warning += "; so is the step, which is made of them";
     }
 
     void backward(LossMoments loss) {
@@ -293,6 +304,7 @@ private:
     std::unique_ptr<SoftmaxTable> softmax_;
     std::vector<std::unique_ptr<AnyBlockStep>> blocks_;
     FoldedKernel input_gradient_;
+    std::vector<std::string> warnings_;
     std::vector<TokenKernel> streams_;  // while forward and backward run
     std::vector<Fluctuation> fluctuations_;
 };

@@ -21,6 +21,7 @@ struct StepRule {
     double weight_decay = 0.0;  ///< decoupled, as AdamW's
     double momentum = 0.0;      ///< SGD's
     bool nesterov = false;
+    bool vectors = true;  ///< whether biases and the gains and biases of norms take the step, too
 
     /// Kingma and Ba 2015, arXiv:1412.6980.
     static StepRule adam(double epsilon = 1e-8) { return adam_like("adam", 0.0, epsilon); }
@@ -32,7 +33,7 @@ struct StepRule {
         if (!(momentum >= 0.0 && momentum < 1.0))
             throw std::invalid_argument("StepRule: momentum is " + std::to_string(momentum) +
                                         ", expected a number in [0, 1)");
-        return {"sgd", false, 0.0, 0.0, momentum, nesterov};
+        return {"sgd", false, 0.0, 0.0, momentum, nesterov, true};
     }
 
     /// A momentum buffer starts as the gradient itself, so that only Nesterov's look ahead shows in the first step.
@@ -51,7 +52,7 @@ private:
         };
         at_least_zero("epsilon", epsilon);
         at_least_zero("weight_decay", weight_decay);
-        return {name, true, epsilon, weight_decay, 0.0, false};
+        return {name, true, epsilon, weight_decay, 0.0, false, true};
     }
 };
 

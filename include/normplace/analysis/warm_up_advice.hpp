@@ -99,6 +99,7 @@ inline void add_caveats(const FirstStepReport& report, WarmUpAdvice& advice) {
     if (left < 0.01)
         advice.caveats.push_back("tokens are all but alike before the first step: of the last hidden state 1 - rho = " +
                                  digits(left) + ", so that learning is slow at any learning rate");
+    for (const std::string& warning : report.warnings) advice.caveats.push_back(warning);
     if (report.rule.weight_decay > 0.1) advice.caveats.push_back("the rule was validated without weight decay");
 }
 

@@ -122,7 +122,9 @@ private:
         weight_decay_ = rule.weight_decay;
         squared_start_ = squared_update_ = 0.0;
         for (const Parameter<T>& parameter : parameters_) {
-            for (T& entry : parameter.gradient) entry = static_cast<T>(rule.update(static_cast<double>(entry)));
+            const bool stepped = rule.vectors || parameter.shape.size() > 1;
+            for (T& entry : parameter.gradient)
+                entry = stepped ? static_cast<T>(rule.update(static_cast<double>(entry))) : T(0);
             squared_start_ += squared_norm_of(parameter.value);
             squared_update_ += squared_norm_of(parameter.gradient);
         }
