@@ -12,6 +12,7 @@
 
 #include "../command_line.hpp"
 #include "figures.hpp"
+#include "first_step.hpp"
 #include "statistics.hpp"
 
 namespace {
@@ -142,6 +143,8 @@ int run_reproduce(int argc, char** argv) {
     Page page;
     page.title = "Where the layer norm goes: the experiments of Xiong et al. 2020";
     page.figures = make_figures(setting, options->figures, experiments);
+    if (std::count(options->figures.begin(), options->figures.end(), 2) > 0)  // the warm-up question's
+        page.figures.push_back(first_step_figure(setting));
     page.setting = page_setting(setting, experiments);
     write_page(options->output, page);
     for (const Figure& figure : page.figures) {

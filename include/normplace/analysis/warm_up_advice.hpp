@@ -16,10 +16,11 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <normplace/analysis/first_step_report.hpp>
-#include <normplace/placement/placement.hpp>
+#include <normplace/placement/catalogue.hpp>
 
 namespace normplace {
 
@@ -57,17 +58,17 @@ struct WarmUpAdvice {
 
 namespace warm_up {
 
-/// What was trained to find the rules: byte models of English text, batches of 8 x 64 tokens, Adam, 120 to 800 steps; a
-/// training has failed when it ends no better than byte frequencies alone allow.
+/// What was trained to find the rules: byte models of English text, batches of 8 x 64 tokens, Adam, 120 to 800 steps,
+/// one seed; a training has failed when it ends no better than byte frequencies alone allow.
 ///
 /// Placements whose skip path is normalised: the largest learning rate that trains without warm-up was 0.8 to 3.0 times
-/// the predicted eta_half (Post-LN 3.0 at 3 layers falling to 0.8 at 12, DeepNorm 0.85 to 1.1 at 6 to 24).
+/// the predicted eta_half (Post-LN 3.0 at 3 layers falling to 0.8 at 12, DeepNorm 0.9 to 1.4 at 3 to 24).
 inline constexpr double largest_over_eta_half = 1.5;
-/// Above it, training succeeds when the learning rate rises to the wanted one over this many steps for each multiple of
-/// it.
-inline constexpr double steps_per_multiple = 25.0;
-/// The largest multiple that was tried.
-inline constexpr double largest_multiple = 8.0;
+/// At m times that, Post-LN trained with a linear warm-up over this many steps times m^2: at 6 layers and width 128, m
+/// = 2.8 takes between 25 and 50 steps, m = 5.6 between 100 and 200, and at m = 11 not even 400 were enough. DeepNorm
+/// did not train at m = 1.5 with any warm-up that was tried, up to 100 steps.
+inline constexpr double steps_per_square = 8.0;
+inline constexpr double largest_multiple = 6.0;
 /// Placements whose skip path is not normalised trained without warm-up at this multiple of eta_half.
 inline constexpr double recovered_over_eta_half = 10.0;
 inline constexpr std::size_t fewest_layers = 3, most_layers = 24, smallest_width = 64, largest_width = 512;
@@ -76,7 +77,14 @@ inline constexpr std::size_t fewest_layers = 3, most_layers = 24, smallest_width
 
 namespace detail {
 
-/// Three digits are more than the rules are worth.
+/// What the rules ask of a formula.
+struct WarmUpTraits {
+    bool recovers;  // the skip path is never normalised
+    bool has_norms;
+    bool has_warm_up_length;  // the rule for the number of steps was validated for it
+};
+
+/// Two digits are more than the rules are worth.
 inline std::string digits(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%.2g", value);
@@ -90,69 +98,65 @@ inline void add_caveats(const FirstStepReport& report, WarmUpAdvice& advice) {
     };
     if (outside(m.layers, warm_up::fewest_layers, warm_up::most_layers) ||
         outside(m.width, warm_up::smallest_width, warm_up::largest_width))
-        advice.caveats.push_back("the rule was validated at " + std::to_string(warm_up::fewest_layers) + " to " +
+        advice.caveats.push_back("the rules were validated at " + std::to_string(warm_up::fewest_layers) + " to " +
                                  std::to_string(warm_up::most_layers) + " layers and width " +
                                  std::to_string(warm_up::smallest_width) + " to " +
                                  std::to_string(warm_up::largest_width) + ", not at " + std::to_string(m.layers) +
                                  " and " + std::to_string(m.width));
     const double left = 1.0 - report.initial.hidden.token_correlation.value;
     if (left < 0.01)
-        advice.caveats.push_back("tokens are all but alike before the first step: of the last hidden state 1 - rho = " +
-                                 digits(left) + ", so that learning is slow at any learning rate");
+        advice.caveats.push_back("tokens are all but alike before the first step, 1 - rho = " + digits(left) +
+                                 " of the last hidden state, so that learning is slow at any learning rate");
     for (const std::string& warning : report.warnings) advice.caveats.push_back(warning);
-    if (report.rule.weight_decay > 0.1) advice.caveats.push_back("the rule was validated without weight decay");
+    if (report.rule.weight_decay > 0.1) advice.caveats.push_back("the rules were validated without weight decay");
 }
 
-inline std::string advice_for_all(const FirstStepReport& report, bool has_norms, const WarmUpAdvice& advice) {
+/// The sentence up to the wanted learning rate.
+inline std::string first_step_sentence(const FirstStepReport& report, const WarmUpTraits& traits,
+                                       const WarmUpAdvice& advice) {
+    if (std::isinf(advice.eta_half)) return "no first step takes away half of the differences between tokens";
     const std::string half =
         "a first step of " + digits(advice.eta_half) + " takes away half of the differences between tokens";
-    if (std::isinf(advice.eta_half)) return "no first step takes away half of the differences between tokens";
-    if (!has_norms) return half + "; what that means for training without any norm is not known";
     if (!report.rule.sign) return half + "; what that means for training is known for Adam only";
-    if (advice.recovers) return half + ", and the skip path, which is never normalised, brings them back";
-    return half +
-           " for good, since the skip path is normalised: without warm-up it trains up to a learning rate of about " +
-           digits(advice.largest_learning_rate) + ", within a factor of 2";
+    if (!traits.has_norms) return half + "; what that means for training without any norm is not known";
+    if (traits.recovers) return half + ", and the skip path, which is never normalised, brings them back";
+    return half + " for good, since the skip path is normalised: without warm-up it trains up to a learning rate of " +
+           digits(advice.largest_learning_rate) + ", give or take a factor of 2";
 }
 
-inline WarmUpAdvice warm_up_advice(const FirstStepReport& report, bool recovers, bool has_norms, double learning_rate) {
+/// What to do at the wanted learning rate, for which there are rules.
+inline std::string wanted_sentence(double learning_rate, const WarmUpTraits& traits, WarmUpAdvice& advice) {
+    const double limit =
+        traits.recovers ? warm_up::recovered_over_eta_half * advice.eta_half : advice.largest_learning_rate;
+    const double multiple = learning_rate / limit;
+    const std::string wanted = "; at the wanted " + digits(learning_rate) + " ";
+    if (multiple <= 1.0) {
+        advice.warm_up_steps = 0.0;
+        return wanted + "it needs no warm-up";
+    }
+    if (traits.recovers)
+        return wanted + "nothing is known, since " + digits(limit) + " is the most that has been tried";
+    if (!traits.has_warm_up_length)
+        return wanted + "it needs warm-up, and how much has been validated for norm(x + f(x)) only";
+    if (multiple > warm_up::largest_multiple)
+        return wanted + "no warm-up has been found to help, that being " + digits(multiple) + " times as much";
+    advice.warm_up_steps = std::ceil(warm_up::steps_per_square * multiple * multiple);
+    return wanted + "warm up over " + std::to_string(static_cast<long>(advice.warm_up_steps)) + " steps";
+}
+
+inline WarmUpAdvice warm_up_advice(const FirstStepReport& report, const WarmUpTraits& traits, double learning_rate) {
     WarmUpAdvice advice;
-    advice.recovers = recovers;
+    advice.recovers = traits.recovers;
     advice.eta_half = report.eta_half.value;
     if (std::isnan(advice.eta_half)) {
         advice.sentence = "there is no first step to judge: tokens do not differ, or the stream overflows";
         return advice;
     }
-    const bool has_rule = report.rule.sign && has_norms && std::isfinite(advice.eta_half);
-    if (has_rule && !recovers) advice.largest_learning_rate = warm_up::largest_over_eta_half * advice.eta_half;
-    advice.sentence = advice_for_all(report, has_norms, advice);
+    const bool has_rule = report.rule.sign && traits.has_norms && std::isfinite(advice.eta_half);
+    if (has_rule && !traits.recovers) advice.largest_learning_rate = warm_up::largest_over_eta_half * advice.eta_half;
+    advice.sentence = first_step_sentence(report, traits, advice);
+    if (has_rule && !std::isnan(learning_rate)) advice.sentence += wanted_sentence(learning_rate, traits, advice);
     add_caveats(report, advice);
-    if (std::isnan(learning_rate) || !has_rule) return advice;
-
-    const std::string wanted = "; at the wanted " + digits(learning_rate) + " ";
-    if (recovers) {
-        const double multiple = learning_rate / advice.eta_half;
-        if (multiple <= warm_up::recovered_over_eta_half) {
-            advice.warm_up_steps = 0.0;
-            advice.sentence += wanted + "it needs no warm-up";
-        } else {
-            advice.sentence += wanted + "nothing is known, because only " + digits(warm_up::recovered_over_eta_half) +
-                               " times the first step's rate has been tried, and this is " + digits(multiple) +
-                               " times";
-        }
-        return advice;
-    }
-    const double multiple = learning_rate / advice.largest_learning_rate;
-    if (multiple <= 1.0) {
-        advice.warm_up_steps = 0.0;
-        advice.sentence += wanted + "it needs none";
-    } else if (multiple <= warm_up::largest_multiple) {
-        advice.warm_up_steps = std::ceil(warm_up::steps_per_multiple * multiple);
-        advice.sentence += wanted + "let it warm up over " + digits(advice.warm_up_steps) + " steps";
-    } else {
-        advice.sentence += wanted + "no number of warm-up steps has been validated, because that is " +
-                           digits(multiple) + " times as much";
-    }
     return advice;
 }
 
@@ -169,8 +173,9 @@ WarmUpAdvice warm_up_advice(const FirstStepReport& report, double learning_rate 
     if (!std::isnan(learning_rate) && !(learning_rate > 0.0 && std::isfinite(learning_rate)))
         throw std::invalid_argument("warm_up_advice: the learning rate is " + std::to_string(learning_rate) +
                                     ", expected a positive finite number");
-    return detail::warm_up_advice(report, !syntax::skip_is_normalised(P::formula), norm_count<P> > 0 || P::final_norm,
-                                  learning_rate);
+    const detail::WarmUpTraits traits{!syntax::skip_is_normalised(P::formula), norm_count<P> > 0 || P::final_norm,
+                                      std::is_same_v<decltype(P::formula), decltype(PostLN::formula)>};
+    return detail::warm_up_advice(report, traits, learning_rate);
 }
 
 }  // namespace normplace
