@@ -33,8 +33,8 @@ TokenKernel identity(const TokenLayout& layout) {
 }  // namespace
 
 TEST_CASE("effective_freedom: against brute force, for every layout and shape") {
-    for (const std::size_t batch : {1, 2, 4})
-        for (const std::size_t sequence : {1, 2, 5})
+    for (const std::size_t batch : {1u, 2u, 4u})
+        for (const std::size_t sequence : {1u, 2u, 5u})
             for (const TokenLayout& layout : layouts(batch, sequence)) {
                 CAPTURE(batch);
                 CAPTURE(sequence);

@@ -88,7 +88,7 @@ TEST_CASE("predict_first_step: what the report holds, for every placement") {
             CHECK(report.stepped.size() == 3);
             CHECK(report.stepped[2].learning_rate == 1e-4);
             for (std::size_t b = 0; b < 4; ++b)
-                for (const std::size_t i : {0, 1}) {  // no step, and hardly one
+                for (const std::size_t i : {0u, 1u}) {  // no step, and hardly one
                     const SteppedStream &stream = report.stepped[i].sublayers[b],
                                         &initial = report.initial.sublayers[b];
                     CHECK(stream.second_moment.value == doctest::Approx(initial.second_moment.value).epsilon(1e-9));
@@ -123,12 +123,13 @@ TEST_CASE("the response is the limit of the change") {
     // Without norms and with uniform attention, in one layer, what the new hidden states have more of is the change
     // alone: E (h + w)^2 = E h^2 + E w^2, as w is independent of h.
     ReferenceModel model = ReferenceModel::paper(1, 128, 6);
-    for (const StepRule& rule : {StepRule::adam(), StepRule::sgd()}) {
+    for (StepRule rule : {StepRule::adam(), StepRule::sgd()}) {
         CAPTURE(rule.name);
+        rule.vectors = false;
         const FirstStep step = first_step<NoNorm>(model, rule);
         const double response = step.response(), eta = 1e-3 / response;
         const double more = step.at(eta).hidden.second_moment.value - step.at(0.0).hidden.second_moment.value;
-        CHECK(std::sqrt(more) / eta == doctest::Approx(response).epsilon(1e-4));
+        CHECK(std::sqrt(more) / eta == doctest::Approx(response).epsilon(1e-5));
     }
 }
 
@@ -141,7 +142,7 @@ TEST_CASE("Adam: eta_half falls as 1 / D, and as the placement has it with depth
         model.layers = layers;
         return first_step<decltype(placement)>(model, StepRule::adam()).eta_half();
     };
-    for (const std::size_t width : {512, 1024, 2048}) {
+    for (const std::size_t width : {512u, 1024u, 2048u}) {
         const double ratio = static_cast<double>(width) / 256.0;
         CHECK(eta_half(PreLN{}, width, 3) * ratio == doctest::Approx(eta_half(PreLN{}, 256, 3)).epsilon(0.1));
         CHECK(eta_half(PostLN{}, width, 3) * ratio == doctest::Approx(eta_half(PostLN{}, 256, 3)).epsilon(0.1));
@@ -167,7 +168,7 @@ TEST_CASE("Adam's eps as large as all gradients makes its step SGD's, over eps")
 
 TEST_CASE("AdamW: weight decay shrinks matrices and gains, decoupled from the gradient") {
     const ReferenceModel model = small_model();
-    const FirstStepReport half = predict_first_step<PreLN>(model, StepRule::adam_w(0.5e12), {1e-12}),
+    const FirstStepReport half = predict_first_step<PreLN>(model, StepRule::adam_w(0.5e12), std::vector<double>{1e-12}),
                           halved = predict_first_step<HalvedPreLN>(model, StepRule::adam());
     for (std::size_t b = 0; b < 6; ++b) {
         CAPTURE(b);
@@ -179,6 +180,25 @@ TEST_CASE("AdamW: weight decay shrinks matrices and gains, decoupled from the gr
           predict_first_step<PreLN>(model, StepRule::adam()).eta_half.value);
 }
 
+TEST_CASE("a rule may leave biases and norms where they are") {
+    StepRule rule = StepRule::adam();
+    const double with = first_step<PostLN>(small_model(), rule).at(1e-2).hidden.second_moment.value;
+    rule.vectors = false;
+    const double without = first_step<PostLN>(small_model(), rule).at(1e-2).hidden.second_moment.value;
+    CHECK(without == doctest::Approx(1.0).epsilon(1e-4));  // behind a norm of gain 1 and bias 0, but for its eps
+    CHECK(with > 1.0 + 1e-3);
+}
+
+TEST_CASE("the report says where attention settles on single tokens") {
+    ReferenceModel model = small_model();
+    CHECK(predict_first_step<PreLN>(model, StepRule::adam()).warnings.empty());
+    model.initialization = Initialization::standard_deviation(0.3);  // scores of variance (128 * 0.09)^2
+    const std::vector<std::string> warnings = predict_first_step<PreLN>(model, StepRule::adam()).warnings;
+    CHECK(warnings.size() == 1);
+    CHECK(warnings.at(0).find("the attention scores' variance reaches ") == 0);
+    CHECK(warnings.at(0).find("; so is the step, which is made of them") != std::string::npos);
+}
+
 TEST_CASE("predict_first_step: the mean over steps of texts") {
     const ReferenceModel model = byte_model();
     const StepRule rule = StepRule::adam();
@@ -188,6 +208,7 @@ TEST_CASE("predict_first_step: the mean over steps of texts") {
                           both = predict_first_step<PostLN>(model, rule, {batches(model, 0), batches(model, 1)}, rates);
     const auto mean = [](double a, double b) { return doctest::Approx(0.5 * (a + b)).epsilon(1e-12); };
     CHECK(first.eta_half.value != second.eta_half.value);
+    CHECK(first.eta_half.value == doctest::Approx(first_step<PostLN>(model, rule, batches(model, 0)).eta_half()));
     CHECK(both.eta_half.value == doctest::Approx(std::sqrt(first.eta_half.value * second.eta_half.value)));
     CHECK(both.response.value * both.response.value ==
           mean(first.response.value * first.response.value, second.response.value * second.response.value));
@@ -240,12 +261,12 @@ TEST_CASE("what the first step refuses") {
           "ReferenceModel: layers is 0, expected at least 1");
 }
 
-TEST_CASE("where no step takes half of the differences away, eta_half is infinite") {
+TEST_CASE("where no step takes half of the differences away, no learning rate is named") {
     const FirstStep silent = first_step<Silent>(small_model(), StepRule::adam());
     CHECK(silent.response() == 0.0);
-    CHECK(silent.eta_half() == infinity);
+    CHECK(!(silent.eta_half() < infinity));
     CHECK(differences(silent.at(1.0)) == doctest::Approx(1.0));
-    CHECK(predict_first_step<Silent>(small_model(), StepRule::sgd()).eta_half.value == infinity);
+    CHECK(!(predict_first_step<Silent>(small_model(), StepRule::sgd()).eta_half.value < infinity));
 }
 
 TEST_CASE("the smallest models, and one that overflows") {
@@ -253,11 +274,10 @@ TEST_CASE("the smallest models, and one that overflows") {
         ReferenceModel model = small_model();
         model.causal = causal;
         model.sequence = 1;  // no pairs
-        const FirstStepReport one = predict_first_step<PostLN>(model, StepRule::adam(), {1e-3});
-        CHECK(std::isnan(one.eta_half.value));
-        CHECK(std::isnan(one.initial.hidden.token_correlation.value));
+        const FirstStepReport one = predict_first_step<PostLN>(model, StepRule::adam(), std::vector<double>{1e-3});
+        CHECK(!(one.eta_half.value < infinity));
         CHECK(one.response.value > 0.0);
-        CHECK(one.stepped[0].hidden.second_moment.value == doctest::Approx(1.0).epsilon(1e-4));
+        CHECK(one.stepped[0].hidden.second_moment.value == doctest::Approx(1.0).epsilon(1e-2));
         model.sequence = 2;
         model.batch = model.layers = 1;
         const FirstStepReport two = predict_first_step<PreLN>(model, StepRule::adam());

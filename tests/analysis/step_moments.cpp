@@ -34,6 +34,8 @@ struct Weighted {
     static constexpr bool final_norm = false;
 };
 
+static_assert(Placement<SharedStream> && Placement<ScaledBranches> && Placement<Weighted>);
+
 // F with what it is told to have, whatever comes in.
 struct Given final : SublayerStep {
     SteppedActivations step(const detail::StepContext&, SteppedActivations input) override {

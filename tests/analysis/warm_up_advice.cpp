@@ -56,8 +56,8 @@ TEST_CASE("Post-LN: none up to the largest learning rate, then the square of the
     CHECK(advise(not_available).largest_learning_rate == doctest::Approx(largest));
     CHECK(advise(0.99 * largest).warm_up_steps == 0.0);
     CHECK(contains(advise(0.99 * largest).sentence, "it needs no warm-up"));
-    CHECK(advise(3.0 * largest).warm_up_steps == 72.0);
-    CHECK(contains(advise(3.0 * largest).sentence, "warm up over 72 steps"));
+    CHECK(advise(3.0 * largest).warm_up_steps == 144.0);
+    CHECK(contains(advise(3.0 * largest).sentence, "warm up over 144 steps"));
     CHECK(std::isnan(advise(7.0 * largest).warm_up_steps));
     CHECK(contains(advise(7.0 * largest).sentence, "7 times as much"));
 }
@@ -67,7 +67,13 @@ TEST_CASE("where no rule was validated there is no number") {
         const WarmUpAdvice advice = warm_up_advice<DeepNorm>(report_of<DeepNorm>(1e-3), 1e-2);
         CHECK(advice.largest_learning_rate == doctest::Approx(1.5e-3));
         CHECK(std::isnan(advice.warm_up_steps));
-        CHECK(contains(advice.sentence, "norm(x + f(x)) only"));
+        CHECK(contains(advice.sentence, "norm(x + f(x)) of up to 6 layers only"));
+    }
+    SUBCASE("Post-LN deeper than was tried") {
+        FirstStepReport report = report_of<PostLN>(1e-3);
+        report.model.layers = 7;
+        CHECK(std::isnan(warm_up_advice<PostLN>(report, 3e-3).warm_up_steps));
+        CHECK(warm_up_advice<PostLN>(report, 1e-3).warm_up_steps == 0.0);
     }
     SUBCASE("a placement that recovers, up to ten times eta_half and beyond") {
         CHECK(warm_up_advice<PreLN>(report_of<PreLN>(1e-3), 9.9e-3).warm_up_steps == 0.0);

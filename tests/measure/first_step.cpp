@@ -18,7 +18,7 @@ using namespace normplace;
 
 namespace {
 
-ReferenceModel small_model() {
+ReferenceModel gelu_model() {
     ReferenceModel model;
     model.layers = 2;
     model.width = 32;
@@ -32,14 +32,14 @@ ReferenceModel small_model() {
 }
 
 ReferenceModel byte_model() {
-    ReferenceModel model = small_model();
+    ReferenceModel model = gelu_model();
     model.vocabulary = 256;
     model.causal = true;
     return model;
 }
 
 /// Bytes that follow no pattern.
-std::string artificial_text(std::size_t length) {
+std::string patternless_text(std::size_t length) {
     RandomEngine random(7);
     std::string text;
     while (text.size() < length) text += static_cast<char>('a' + random() % 20);
@@ -78,7 +78,7 @@ void check_same(const Report& report, const Report& expected, double tolerance =
 TEST_CASE("the response is the derivative along the update, as backward gives it") {
     // Of the change w of h per unit of learning rate, backward gives w.J, and w.(J u) is then w.w: a derivative that no
     // second network computes.
-    const ReferenceModel model = small_model();
+    const ReferenceModel model = gelu_model();
     Encoder<PreLN, double> encoder({.layers = model.layers,
                                     .width = model.width,
                                     .heads = model.heads,
@@ -142,7 +142,7 @@ TEST_CASE("the response is the derivative along the update, as backward gives it
 
 TEST_CASE("a step of nothing leaves the network as it was, and a small one nearly") {
     const FirstStepReport report =
-        measure_first_step<PostLN, double>(small_model(), StepRule::adam(), {.learning_rates = {0.0, 1e-9, 1e-2}});
+        measure_first_step<PostLN, double>(gelu_model(), StepRule::adam(), {.learning_rates = {0.0, 1e-9, 1e-2}});
     CHECK(report.placement == "post-ln");
     CHECK(report.rule.name == "adam");
     CHECK(report.seeds == 4);
@@ -164,9 +164,9 @@ TEST_CASE("a step of nothing leaves the network as it was, and a small one nearl
 
 TEST_CASE_TEMPLATE("at eta_half, half of the differences between tokens are left", P, PreLN, PostLN) {
     // The bracket that was bisected is 1.002 wide, and its geometric middle is returned.
-    const double half = measure_first_step<P, double>(small_model(), StepRule::adam(), {.seeds = 1}).eta_half.value;
+    const double half = measure_first_step<P, double>(gelu_model(), StepRule::adam(), {.seeds = 1}).eta_half.value;
     const FirstStepReport report = measure_first_step<P, double>(
-        small_model(), StepRule::adam(), {.seeds = 1, .learning_rates = {half / 1.00101, half * 1.00101, half / 2}});
+        gelu_model(), StepRule::adam(), {.seeds = 1, .learning_rates = {half / 1.00101, half * 1.00101, half / 2}});
     CHECK(differences(report.stepped[0]) > 0.5 * differences(report.initial));
     CHECK(differences(report.stepped[1]) <= 0.5 * differences(report.initial));
     CHECK(differences(report.stepped[2]) > 0.5 * differences(report.initial));
@@ -177,7 +177,7 @@ TEST_CASE("means over seeds: geometric for eta_half, of squares for the response
     // Seeds are the same in every call, so those of single seeds follow from reports over 1, 2 and 3 of them.
     std::vector<FirstStepReport> over;
     for (const std::size_t seeds : {std::size_t(1), std::size_t(2), std::size_t(3)})
-        over.push_back(measure_first_step<PostLN, double>(small_model(), StepRule::adam(), {.seeds = seeds}));
+        over.push_back(measure_first_step<PostLN, double>(gelu_model(), StepRule::adam(), {.seeds = seeds}));
     const auto check = [&](auto sum_of_first, double value, double error) {
         const double a = sum_of_first(over[0]), b = 2.0 * sum_of_first(over[1]) - a,
                      c = 3.0 * sum_of_first(over[2]) - a - b, mean = (a + b + c) / 3.0;
@@ -207,7 +207,7 @@ TEST_CASE("one seed that never gets there makes eta_half infinite") {
 }
 
 TEST_CASE("no update has no response, and no step halves anything") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = gelu_model();
     model.vocabulary = 1;  // one answer, so the loss is 0 whatever the parameters
     const FirstStepReport report = measure_first_step<PreLN>(model, StepRule::adam());
     CHECK(report.response.value == 0.0);
@@ -215,7 +215,7 @@ TEST_CASE("no update has no response, and no step halves anything") {
 }
 
 TEST_CASE("tokens without differences have none to lose, and absurd steps come to an end") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = gelu_model();
     model.sequence = 1;
     const FirstStepReport report =
         measure_first_step<PreLN>(model, StepRule::adam(), {.learning_rates = {1e30, 1e300}});
@@ -224,12 +224,12 @@ TEST_CASE("tokens without differences have none to lose, and absurd steps come t
     // A norm's eps and its gain's step are lost in 1e30, so the second moment is no number that means anything.
     CHECK_FALSE(report.stepped[0].hidden.second_moment.value < 1e30);
     // Without a norm the stream overflows before its tokens are alike, or they become alike: no third case, no hang.
-    const Moment half = measure_first_step<NoNorm>(small_model(), StepRule::sgd()).eta_half;
+    const Moment half = measure_first_step<NoNorm>(gelu_model(), StepRule::sgd()).eta_half;
     CHECK(half.value > 0.0);
 }
 
 TEST_CASE("SGD's step is the gradient, Nesterov's 1 + mu of it, and a large eps makes Adam's the gradient over eps") {
-    const ReferenceModel model = small_model();
+    const ReferenceModel model = gelu_model();
     const auto measured = [&](const StepRule& rule) { return measure_first_step<PostLN, double>(model, rule); };
     const FirstStepReport sgd = measured(StepRule::sgd(0.9)), nesterov = measured(StepRule::sgd(0.5, true)),
                           slow = measured(StepRule::adam(1e7));
@@ -246,21 +246,21 @@ TEST_CASE("AdamW's decay shrinks every parameter beside the step") {
     constexpr double epsilon = 1e12;
     const MeasureFirstStepOptions options{.learning_rates = {0.5}};
     const FirstStepReport decayed =
-        measure_first_step<PreLN, double>(small_model(), StepRule::adam_w(1.0, epsilon), options);
+        measure_first_step<PreLN, double>(gelu_model(), StepRule::adam_w(1.0, epsilon), options);
     const FirstStepReport kept =
-        measure_first_step<PreLN, double>(small_model(), StepRule::adam_w(0.0, epsilon), options);
+        measure_first_step<PreLN, double>(gelu_model(), StepRule::adam_w(0.0, epsilon), options);
     CHECK(decayed.stepped[0].hidden.second_moment.value ==
           doctest::Approx(0.25 * decayed.initial.hidden.second_moment.value).epsilon(1e-4));
     CHECK(kept.stepped[0].hidden.second_moment.value ==
           doctest::Approx(kept.initial.hidden.second_moment.value).epsilon(1e-9));
-    check_same(measure_first_step<PreLN, double>(small_model(), StepRule::adam()),
-               measure_first_step<PreLN, double>(small_model(), StepRule::adam_w(0.0)));
+    check_same(measure_first_step<PreLN, double>(gelu_model(), StepRule::adam()),
+               measure_first_step<PreLN, double>(gelu_model(), StepRule::adam_w(0.0)));
 }
 
 TEST_CASE("with a text, seed s steps on batch 2 s and is read on batch 2 s + 1") {
     const ReferenceModel model = byte_model();
     const std::size_t length = model.batch * model.sequence;
-    const std::string text = artificial_text(4 * length + 1);
+    const std::string text = patternless_text(4 * length + 1);
     const MeasureFirstStepOptions options{.seeds = 2, .learning_rates = {1e-3}, .text = text};
     const auto measured = [&](std::string other) {
         MeasureFirstStepOptions changed = options;
@@ -304,7 +304,7 @@ TEST_CASE("the tables step as well") {
 
 TEST_CASE("seeds are the same on any number of threads, and whatever was measured before them on their thread") {
     const auto measured = [](std::size_t seeds, std::size_t threads) {
-        return measure_first_step<PreLN, double>(small_model(), StepRule::adam_w(0.1),
+        return measure_first_step<PreLN, double>(gelu_model(), StepRule::adam_w(0.1),
                                                  {.seeds = seeds, .learning_rates = {1e-3}, .threads = threads});
     };
     const FirstStepReport one = measured(5, 1);
@@ -316,8 +316,8 @@ TEST_CASE("seeds are the same on any number of threads, and whatever was measure
 
 TEST_CASE("float and double measure the same thing") {
     // Each scalar has draws of its own, so the two agree to their standard errors only.
-    const FirstStepReport single = measure_first_step<PreLN, float>(small_model(), StepRule::adam(), {.seeds = 40}),
-                          twice = measure_first_step<PreLN, double>(small_model(), StepRule::adam(), {.seeds = 40});
+    const FirstStepReport single = measure_first_step<PreLN, float>(gelu_model(), StepRule::adam(), {.seeds = 40}),
+                          twice = measure_first_step<PreLN, double>(gelu_model(), StepRule::adam(), {.seeds = 40});
     for (const auto moment : {&FirstStepReport::response, &FirstStepReport::eta_half}) {
         const Moment &a = single.*moment, &b = twice.*moment;
         CHECK(std::abs(a.value - b.value) < 4.0 * std::hypot(a.standard_error, b.standard_error));
@@ -325,7 +325,7 @@ TEST_CASE("float and double measure the same thing") {
 }
 
 TEST_CASE("RMSNorm is measured as well") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = gelu_model();
     const double layer_norm = measure_first_step<PreLN>(model, StepRule::adam()).response.value;
     model.norm = NormKind::rms_norm;
     CHECK(measure_first_step<PreLN>(model, StepRule::adam()).response.value != doctest::Approx(layer_norm));
@@ -333,20 +333,20 @@ TEST_CASE("RMSNorm is measured as well") {
 
 TEST_CASE("progress counts every seed once, and its exception reaches the caller") {
     std::vector<std::size_t> seen;
-    measure_first_step<PreLN>(small_model(), StepRule::adam(),
+    measure_first_step<PreLN>(gelu_model(), StepRule::adam(),
                               {.seeds = 3, .progress = [&](std::size_t done, std::size_t total) {
                                    CHECK(total == 3);
                                    seen.push_back(done);
                                }});
     CHECK(seen == std::vector<std::size_t>{1, 2, 3});
     CHECK_THROWS_WITH(
-        measure_first_step<PreLN>(small_model(), StepRule::adam(),
+        measure_first_step<PreLN>(gelu_model(), StepRule::adam(),
                                   {.progress = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); }}),
         "stop");
 }
 
 TEST_CASE("wrong arguments are refused with their values") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = gelu_model();
     const auto measure = [&](const MeasureFirstStepOptions& options) {
         return measure_first_step<PreLN>(model, StepRule::adam(), options);
     };

@@ -12,26 +12,14 @@
 #include <normplace/measure/first_step.hpp>
 #include <normplace/placement/catalogue.hpp>
 
+#include "artificial_text.hpp"
+
 using namespace normplace;
 
 namespace {
 
-constexpr std::size_t seeds = 12;
+constexpr std::size_t step_seeds = 12;
 constexpr double theory_error = 0.15;
-
-/// Words drawn with frequencies 1/rank: bytes that repeat as those of a language do.
-std::string artificial_text(std::size_t length) {
-    RandomEngine random(7);
-    std::string words[200], text;
-    for (std::string& word : words)
-        for (std::size_t left = 1 + random() % 8; left > 0; --left)
-            word += static_cast<char>('a' + random() % 26 * (random() % 26) / 26);
-    while (text.size() < length) {
-        const double rank = std::exp(std::log(200.0) * static_cast<double>(random() >> 11) * 0x1p-53);
-        text += words[static_cast<std::size_t>(rank) - 1] + " ";
-    }
-    return text.substr(0, length);
-}
 
 void check_close(const char* what, double predicted, const Moment& measured, double bound) {
     INFO(what, ": predicted ", predicted, ", measured ", measured.value, " +- ", measured.standard_error);
@@ -39,15 +27,15 @@ void check_close(const char* what, double predicted, const Moment& measured, dou
 }
 
 template <class P>
-void check_agreement(ReferenceModel model, const StepRule& rule, bool with_text) {
+void check_first_step(ReferenceModel model, const StepRule& rule, bool with_text) {
     INFO(std::string(P::name), ", ", rule.name, std::string(with_text ? ", text" : ""));
     std::string text;
     std::vector<StepBatches> batches;
     if (with_text) {
         model.vocabulary = 256;
         model.causal = true;
-        text = artificial_text(text_length_needed(model.batch, model.sequence, 2 * seeds));
-        for (std::size_t s = 0; s < seeds; ++s)
+        text = artificial_text(text_length_needed(model.batch, model.sequence, 2 * step_seeds));
+        for (std::size_t s = 0; s < step_seeds; ++s)
             batches.push_back({byte_batch(text, model.batch, model.sequence, 2 * s),
                                byte_batch(text, model.batch, model.sequence, 2 * s + 1)});
     }
@@ -58,7 +46,7 @@ void check_agreement(ReferenceModel model, const StepRule& rule, bool with_text)
     const double half = predict({}).eta_half.value;
     const std::vector<double> learning_rates{0.5 * half, half};
     const FirstStepReport predicted = predict(learning_rates);
-    MeasureFirstStepOptions options{.seeds = seeds, .learning_rates = learning_rates};
+    MeasureFirstStepOptions options{.seeds = step_seeds, .learning_rates = learning_rates};
     if (with_text) options.text = text;
     const FirstStepReport measured = measure_first_step<P>(model, rule, options);
     MESSAGE(std::string(P::name), ", ", rule.name, std::string(with_text ? ", text" : ""), ": eta_half ",
@@ -83,7 +71,7 @@ void check_all(const StepRule& rule, bool with_text) {
     model.width = 128;
     model.feed_forward = 512;
     model.sequence = 16;
-    (check_agreement<P>(model, rule, with_text), ...);
+    (check_first_step<P>(model, rule, with_text), ...);
 }
 
 }  // namespace

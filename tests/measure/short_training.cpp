@@ -16,7 +16,7 @@ using namespace normplace;
 
 namespace {
 
-ReferenceModel small_model() {
+ReferenceModel training_model() {
     ReferenceModel model;
     model.layers = 2;
     model.width = 32;
@@ -65,7 +65,7 @@ TEST_CASE("the unigram entropy is that of the bytes' frequencies") {
 TEST_CASE("the same seed gives the same curve, another one another") {
     const std::string text = circle(300);
     const auto curve = [&](std::size_t seed) {
-        return losses(train_shortly<PreLN, double>(small_model(), StepRule::adam(),
+        return losses(train_shortly<PreLN, double>(training_model(), StepRule::adam(),
                                                    {.learning_rate = 1e-3, .steps = 8, .seed = seed, .text = text}));
     };
     const std::vector<double> one = curve(0), again = curve(0), other = curve(1);
@@ -80,7 +80,7 @@ TEST_CASE("the learning rate rises on a line over the warm-up and stays") {
     const std::string text = circle(100);
     std::vector<double> rates;
     for (const ShortTrainingStep& step :
-         train_shortly<PreLN>(small_model(), StepRule::adam(),
+         train_shortly<PreLN>(training_model(), StepRule::adam(),
                               {.learning_rate = 1e-3, .warm_up_steps = 4, .steps = 6, .text = text})
              .steps) {
         CHECK(step.step == rates.size() + 1);
@@ -93,7 +93,7 @@ TEST_CASE("the learning rate rises on a line over the warm-up and stays") {
 
 TEST_CASE("the first step is the one that measure_first_step takes") {
     // S + 1 bytes have one place to read, so every sequence of the training is the same, and the next batch too.
-    ReferenceModel model = small_model();
+    ReferenceModel model = training_model();
     model.batch = 1;
     const std::string place = "hamburge", text = place + place.substr(0, 1), twice = place + text;
     for (const StepRule& rule : {StepRule::adam(), StepRule::adam(1e-3), StepRule::adam(0.0), StepRule::adam_w(0.3),
@@ -114,7 +114,7 @@ TEST_CASE("the first step is the one that measure_first_step takes") {
 }
 
 TEST_CASE("all parameters are trained: a small step of SGD lowers the loss by eta times their squared gradients") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = training_model();
     model.batch = 1;
     const std::string text = "hamburgeh";
     double squares = 0.0;
@@ -135,7 +135,8 @@ TEST_CASE("batches come from anywhere in the text, and only from there") {
     const std::string text = std::string(200, 'a') + std::string(200, 'b');
     std::vector<double> losses;
     for (const auto& step :
-         train_shortly<PreLN>(small_model(), StepRule::adam(), {.learning_rate = 0.0, .steps = 12, .text = text}).steps)
+         train_shortly<PreLN>(training_model(), StepRule::adam(), {.learning_rate = 0.0, .steps = 12, .text = text})
+             .steps)
         losses.push_back(step.loss);
     std::size_t different = 0;
     for (const double loss : losses) different += loss != losses[0];
@@ -145,7 +146,7 @@ TEST_CASE("batches come from anywhere in the text, and only from there") {
 TEST_CASE("a text that is easy is learned, and not without steps of any size or with absurd ones") {
     const std::string text = circle(400);
     const auto trained = [&](double learning_rate) {
-        return train_shortly<PreLN>(small_model(), StepRule::adam(),
+        return train_shortly<PreLN>(training_model(), StepRule::adam(),
                                     {.learning_rate = learning_rate, .steps = 60, .text = text});
     };
     const ShortTraining good = trained(1e-2), idle = trained(0.0);
@@ -173,7 +174,7 @@ TEST_CASE("learned is the mean of the last tenth, against the unigram entropy le
 }
 
 TEST_CASE("a run whose loss is no longer finite ends and says so") {
-    const ShortTraining training = train_shortly<NoNorm>(small_model(), StepRule::sgd(),
+    const ShortTraining training = train_shortly<NoNorm>(training_model(), StepRule::sgd(),
                                                          {.learning_rate = 1e30, .steps = 50, .text = circle(100)});
     CHECK(training.steps.size() < 50);
     CHECK(training.divergence == "step " + std::to_string(training.steps.size()) + ": the loss is " +
@@ -184,7 +185,7 @@ TEST_CASE("a run whose loss is no longer finite ends and says so") {
 TEST_CASE("progress sees every step and can end the run") {
     const std::string text = circle(100);
     std::vector<std::size_t> seen;
-    const ShortTraining training = train_shortly<PreLN>(small_model(), StepRule::adam(),
+    const ShortTraining training = train_shortly<PreLN>(training_model(), StepRule::adam(),
                                                         {.text = text, .progress = [&](const ShortTrainingStep& step) {
                                                              seen.push_back(step.step);
                                                              return step.step < 3;
@@ -196,7 +197,7 @@ TEST_CASE("progress sees every step and can end the run") {
 
 TEST_CASE("RMSNorm is trained as well") {
     const std::string text = circle(100);
-    ReferenceModel model = small_model();
+    ReferenceModel model = training_model();
     const auto loss = [&] {
         return train_shortly<PreLN>(model, StepRule::adam(), {.steps = 1, .text = text}).steps[0].loss;
     };
@@ -206,7 +207,7 @@ TEST_CASE("RMSNorm is trained as well") {
 }
 
 TEST_CASE("wrong arguments are refused with their values") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = training_model();
     const std::string text = circle(100);
     const auto train = [&](const ShortTrainingOptions& options) {
         return train_shortly<PreLN>(model, StepRule::adam(), options);

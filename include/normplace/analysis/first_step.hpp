@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -48,7 +49,7 @@ public:
 
     /// Root mean square change of an entry of the last hidden state, per unit of learning rate, at small ones.
     double response() const {
-        constexpr double eta = 1e-12;  // nothing is subtracted from anything of order 1
+        constexpr double eta = 1e-60;  // its square is added to 0 alone
         const SteppedActivations hidden = network_.run(next_, context(eta), [](const SteppedActivations&) {});
         const TokenLayout& layout = network_.crossing().after();
         return std::sqrt(layout.trace(hidden.change) / layout.tokens()) / eta;
@@ -58,7 +59,8 @@ public:
     /// when tokens are all alike from the start.
     double eta_half() const {
         const double before = 1.0 - at(0.0).hidden.token_correlation.value, response = this->response();
-        if (!(before > 0.0) || !(response > 0.0)) return not_available;
+        if (!(before > 0.0) || std::isnan(response)) return not_available;
+        if (response == 0.0) return std::numeric_limits<double>::infinity();
         // ln of the part of the differences that is left, over ln eta; the root is where it is -ln 2.
         const auto excess = [&](double log_eta) {
             const double left = (1.0 - at(std::exp(log_eta)).hidden.token_correlation.value) / before;
@@ -66,7 +68,7 @@ public:
         };
         double low = std::log(0.1 / response), high = low, above = excess(low), below = above;
         for (int steps = 0; below > 0.0; ++steps) {
-            if (steps == 20) return std::numeric_limits<double>::infinity();
+            if (steps == 60) return std::numeric_limits<double>::infinity();
             low = high, above = below;
             high += 1.0;
             below = excess(high);
@@ -219,6 +221,12 @@ FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& 
     detail::FirstStepMean mean(detail::empty_first_step_report<P>(model, rule));
     mean.add(first_step<P>(model, rule), learning_rates);
     return mean.finish();
+}
+
+template <class P>
+FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& rule,
+                                   std::initializer_list<double> learning_rates) {
+    return predict_first_step<P>(model, rule, std::vector<double>(learning_rates));
 }
 
 /// The mean over the steps of given texts: of moments, of ln eta_half, and of the response's square.

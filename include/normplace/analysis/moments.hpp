@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Walks a placement's formula in moments: forward, from the covariances of the stream x to those of the block's output;
-// backward, from those of the gradient at the output to those at x. One of the four interpreters of the grammar
+// backward, from those of the gradient at the output to those at x. One of the interpreters of the grammar
 // (placement/formula.hpp).
 //
 // Inside one block every expression is, token by token, a x + b F, with F the sublayer's output, independent of x: `x`

@@ -16,14 +16,17 @@
 
 #include <normplace/analysis/effective_freedom.hpp>
 #include <normplace/analysis/loss_moments.hpp>
+#include <normplace/analysis/spread_over_units.hpp>
 #include <normplace/analysis/stack_moments.hpp>
 #include <normplace/analysis/step_moments.hpp>
 
 namespace normplace::detail {
 
-/// Updates of entries that are Gaussian themselves.
+/// A table's update meets no input that could fluctuate: what is not along the gradients is E u^2 - pull^2 E g^2.
 inline StepDecomposition decompose_table_step(const StepRule& rule, double square) {
-    return decompose_step(rule, square, std::numeric_limits<double>::infinity());
+    StepDecomposition step = decompose_step(rule, square, std::numeric_limits<double>::infinity());
+    step.noise = std::fmax(step.noise - step.pull * step.pull * square, 0.0);
+    return step;
 }
 /// A bias's or a norm's.
 inline StepDecomposition decompose_vector_step(const StepRule& rule, double square) {
@@ -277,6 +280,15 @@ private:
         return step;
     }
 
+    /// The share of tr K G that pairs of different tokens have.
+    double together(const TokenKernel& k, const TokenKernel& g) const {
+        const TokenLayout& layout = crossing_->before();
+        TokenKernel product = k;
+        for (std::size_t e = 0; e < k.size(); ++e) product[e] *= g[e];
+        const double all = layout.total(product);
+        return all > 0.0 ? 1.0 - layout.trace(product) / all : 0.0;
+    }
+
     std::unique_ptr<SublayerStep> feed_forward_step(const FeedForwardScales& s,
                                                     const FeedForwardMoments& sublayer) const {
         auto step = std::make_unique<FeedForwardStep>(*kernel_);
@@ -285,10 +297,18 @@ private:
         for (std::size_t e = 0; e < hidden.size(); ++e)
             hidden[e] *= s.linear2 * s.width / s.feed_forward * sublayer.derivative()[e];
         const FeedForwardSquares& squares = sublayer.squares;
-        step->linear1 = matrix(s.linear1, s.feed_forward, s.width, squares.w1,
+        const TokenLayout& layout = crossing_->before();
+        const double trace = layout.trace(sublayer.input()), tokens = layout.tokens();
+        const double rho = tokens > 1.0 ? (layout.total(sublayer.input()) - trace) / ((tokens - 1.0) * trace) : 0.0;
+        // As if the entries of some units had it all, which gives a sign step's pull and leaves a linear one's.
+        SpreadOverUnits spread;
+        if (rule_.sign)
+            spread = spread_over_units(model_.activation, s.linear1 * trace / tokens, rho,
+                                       together(sublayer.activated(), output));
+        step->linear1 = matrix(s.linear1, s.feed_forward, s.width, squares.w1 / (spread.derivative * spread.derivative),
                                effective_freedom(*crossing_, sublayer.input(), hidden), squares.b1);
-        step->linear2 = matrix(s.linear2, s.width, s.feed_forward, squares.w2,
-                               effective_freedom(*crossing_, sublayer.activated(), output), squares.b2);
+        step->linear2 = matrix(s.linear2, s.width, s.feed_forward, squares.w2 / (spread.value * spread.value),
+                               std::numeric_limits<double>::infinity(), squares.b2);
         step->pre_activation = crossing_->before().diagonal_of(sublayer.input());
         for (double& q : step->pre_activation) q *= s.linear1;
         step->hidden_gradient = crossing_->fold(hidden);

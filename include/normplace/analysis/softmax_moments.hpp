@@ -47,7 +47,7 @@ struct SoftmaxMoments {
         }
     };
     Ratios ratios() const {
-        if (!(count > 1.0) || !(variance > 0.0)) return {};
+        if (!(count > 1.0) || !(variance > 1e-8)) return {};  // both ratios are 1 within that
         const double unit = variance * (count - 1.0) / (count * count), spread = 1.0 - concentration;
         const double rise = concentration - 1.0 / count;
         const double low = std::fmin(variance * spread * spread / (count - 1.0), rise), high = variance * response;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Walks a placement's formula after one optimizer step, in moments: from the new tokens' stream at the block's input to
-// that at its output. One of the five interpreters of the grammar (placement/formula.hpp).
+// that at its output. One of the interpreters of the grammar (placement/formula.hpp).
 //
 // As in moments.hpp every expression is, token by token, p x + b F. Before the step (old tokens i) and after it (new
 // tokens j) the coefficients differ, because norms divide by other second moments. The gradient at x is p_i times the
@@ -141,12 +141,12 @@ private:
             c.new_stream[j] *= context_->kept() / new_root[j];
             c.new_branch[j] *= context_->kept() / new_root[j];
         }
-        const auto& [gain, bias] = norms[syntax::slot_index(slot_names, slot)];
+        const NormStep& norm = norms[syntax::slot_index(slot_names, slot)];
         const double eta = context_->learning_rate;
         const CrossedKernel crossed = combine(c).crossed;
         CrossedKernel own(crossed.size());
         crossing().for_each_entry([&](std::size_t k, std::size_t i, std::size_t j) {
-            own[k] = eta * (gain.pull * crossed[k] + bias.pull);
+            own[k] = eta * (norm.gain.pull * crossed[k] + norm.bias.pull);
             if (c.own.size() > 0) own[k] += c.own[k] / (old_root[i] * new_root[j]);
         });
         c.own = std::move(own);
@@ -177,11 +177,11 @@ private:
 
     // X = a_x^T (p G b) a_F with the root's p and b, which are those before the step.
     void share() {
-        const auto [p, b] = coefficients(P::formula);
+        const Pair root = coefficients(P::formula);
         CrossedKernel x = stream_->amplitude, f = branch_.amplitude;
         crossing().for_each_entry([&](std::size_t e, std::size_t i, std::size_t) {
-            x[e] *= p[i];
-            f[e] *= b[i];
+            x[e] *= root.first[i];
+            f[e] *= root.second[i];
         });
         shared_ = crossing().between(x, before_.gradient, f);
         shared_transposed_ = crossing().transposed(shared_);

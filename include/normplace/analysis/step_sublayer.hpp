@@ -101,6 +101,7 @@ public:
         detail::step_matrix(context, value, x);
         attend_crossed(context, state, input, x);
         x.covariance = state.heads;
+        for (double& k : x.covariance) k += eta * eta * value.bias.noise;
         add(change, averaged(layout, state, x.change));
         x.change = std::move(change);
         detail::add_coherent(context, heads_gradient, x);
@@ -199,10 +200,10 @@ private:
         const double strength = context.learning_rate * scales_.value * scales_.width *
                                 (scales_.key * query.weight.pull + scales_.query * key.weight.pull);
         crossing.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-            const auto [overlap, response] = queries[i].with(ratios[j], c[e]);
-            x.amplitude[e] +=
-                score * overlap * c[e] * (pulls[e] - mean[e] * x.amplitude[e]) + strength * response * c[e] * keys[e];
-            x.crossed[e] += score * overlap * c[e] * (values[e] - mean[e] * x.crossed[e]);
+            const SoftmaxMoments::Ratios::Values ratio = queries[i].with(ratios[j], c[e]);
+            x.amplitude[e] += score * ratio.overlap * c[e] * (pulls[e] - mean[e] * x.amplitude[e]) +
+                              strength * ratio.response * c[e] * keys[e];
+            x.crossed[e] += score * ratio.overlap * c[e] * (values[e] - mean[e] * x.crossed[e]);
         });
     }
 

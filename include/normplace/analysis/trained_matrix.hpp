@@ -12,10 +12,12 @@
 
 namespace normplace {
 
-/// u(g) = pull g + noise, over the entries of one parameter.
+/// An entry's update u, as new tokens see it. Along the old gradients it acts as pull g. Across them all of it is
+/// noise: g = sum_i g_i x_i^T meets a new token by the mean of x_i.x'_j, which the pull carries, and by its
+/// fluctuation.
 struct StepDecomposition {
     double pull = 0.0;   ///< E[u g] / E[g^2]
-    double noise = 0.0;  ///< E u^2 - pull^2 E g^2
+    double noise = 0.0;  ///< E u^2
 };
 
 /// For gradient entries of second moment `square`. An entry is Gaussian only for a given input, and its variance is a

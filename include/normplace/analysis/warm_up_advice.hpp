@@ -64,11 +64,13 @@ namespace warm_up {
 /// Placements whose skip path is normalised: the largest learning rate that trains without warm-up was 0.8 to 3.0 times
 /// the predicted eta_half (Post-LN 3.0 at 3 layers falling to 0.8 at 12, DeepNorm 0.9 to 1.4 at 3 to 24).
 inline constexpr double largest_over_eta_half = 1.5;
-/// At m times that, Post-LN trained with a linear warm-up over this many steps times m^2: at 6 layers and width 128, m
-/// = 2.8 takes between 25 and 50 steps, m = 5.6 between 100 and 200, and at m = 11 not even 400 were enough. DeepNorm
-/// did not train at m = 1.5 with any warm-up that was tried, up to 100 steps.
-inline constexpr double steps_per_square = 8.0;
+/// At m times that, Post-LN of 3 to 6 layers trained with a linear warm-up over this many steps times m^2. At 6 layers
+/// and width 128, m = 2.8 took between 25 and 50 steps, m = 5.6 between 100 and 200, and at m = 11 not even 400 were
+/// enough; at width 64, m = 2 took more than 32. At 12 layers half of it was too little, and more was not tried;
+/// DeepNorm did not train at m = 1.5 with 200 steps.
+inline constexpr double steps_per_square = 16.0;
 inline constexpr double largest_multiple = 6.0;
+inline constexpr std::size_t most_layers_with_warm_up = 6;
 /// Placements whose skip path is not normalised trained without warm-up at this multiple of eta_half.
 inline constexpr double recovered_over_eta_half = 10.0;
 inline constexpr std::size_t fewest_layers = 3, most_layers = 24, smallest_width = 64, largest_width = 512;
@@ -125,7 +127,8 @@ inline std::string first_step_sentence(const FirstStepReport& report, const Warm
 }
 
 /// What to do at the wanted learning rate, for which there are rules.
-inline std::string wanted_sentence(double learning_rate, const WarmUpTraits& traits, WarmUpAdvice& advice) {
+inline std::string wanted_sentence(double learning_rate, std::size_t layers, const WarmUpTraits& traits,
+                                   WarmUpAdvice& advice) {
     const double limit =
         traits.recovers ? warm_up::recovered_over_eta_half * advice.eta_half : advice.largest_learning_rate;
     const double multiple = learning_rate / limit;
@@ -136,8 +139,9 @@ inline std::string wanted_sentence(double learning_rate, const WarmUpTraits& tra
     }
     if (traits.recovers)
         return wanted + "nothing is known, since " + digits(limit) + " is the most that has been tried";
-    if (!traits.has_warm_up_length)
-        return wanted + "it needs warm-up, and how much has been validated for norm(x + f(x)) only";
+    if (!traits.has_warm_up_length || layers > warm_up::most_layers_with_warm_up)
+        return wanted + "it needs warm-up, and how much is known for norm(x + f(x)) of up to " +
+               std::to_string(warm_up::most_layers_with_warm_up) + " layers only";
     if (multiple > warm_up::largest_multiple)
         return wanted + "no warm-up has been found to help, that being " + digits(multiple) + " times as much";
     advice.warm_up_steps = std::ceil(warm_up::steps_per_square * multiple * multiple);
@@ -155,7 +159,8 @@ inline WarmUpAdvice warm_up_advice(const FirstStepReport& report, const WarmUpTr
     const bool has_rule = report.rule.sign && traits.has_norms && std::isfinite(advice.eta_half);
     if (has_rule && !traits.recovers) advice.largest_learning_rate = warm_up::largest_over_eta_half * advice.eta_half;
     advice.sentence = first_step_sentence(report, traits, advice);
-    if (has_rule && !std::isnan(learning_rate)) advice.sentence += wanted_sentence(learning_rate, traits, advice);
+    if (has_rule && !std::isnan(learning_rate))
+        advice.sentence += wanted_sentence(learning_rate, report.model.layers, traits, advice);
     add_caveats(report, advice);
     return advice;
 }

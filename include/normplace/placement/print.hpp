@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints a formula as it was written: `x + f(norm(x))`. One of the four interpreters of the grammar (formula.hpp).
+// Prints a formula as it was written: `x + f(norm(x))`. One of the interpreters of the grammar (formula.hpp).
 #pragma once
 
 #include <cstdio>
