@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,6 +44,17 @@ inline CLI::Validator number(double least, double largest) {
                 return std::string(digits);
             };
             return "'" + text + "' is not a number from " + plain(least) + " to " + plain(largest);
+        },
+        "");
+}
+
+inline CLI::Validator positive_number() {
+    return CLI::Validator(
+        [](const std::string& text) {
+            char* end = nullptr;
+            const double value = std::strtod(text.c_str(), &end);
+            if (!text.empty() && *end == '\0' && value > 0.0 && std::isfinite(value)) return std::string();
+            return "'" + text + "' is not a positive number";
         },
         "");
 }

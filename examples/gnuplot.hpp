@@ -10,9 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnuplot {
 
@@ -77,6 +79,20 @@ inline Axis logarithmic_axis(double low, double high) {
     ticks << ")\n";
     axis.ticks = ticks.str();
     return axis;
+}
+
+/// $name, for `plot $name using ...`
+template <std::size_t columns>
+void data_block(std::ostream& script, const std::string& name, const std::vector<std::array<double, columns>>& rows) {
+    script << "$" << name << " << EOD\n";
+    for (const auto& row : rows) {
+        for (const double value : row) {
+            if (std::isfinite(value)) script << ' ' << value;
+            else script << " NaN";
+        }
+        script << '\n';
+    }
+    script << "EOD\n";
 }
 
 inline bool has_gnuplot() {

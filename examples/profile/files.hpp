@@ -6,13 +6,10 @@
 #include <ostream>
 #include <vector>
 
-#include "../gnuplot.hpp"
 #include "options.hpp"
 #include "run.hpp"
 
 namespace profile {
-
-using gnuplot::has_gnuplot;
 
 /// Everything as JSON, norms and not their squares; null where there is no value.
 void write_json(std::ostream& stream, const Options& options, const std::vector<PlacementResult>& results);

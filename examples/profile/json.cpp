@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <normplace/nn/blas_description.hpp>
 #include <sstream>
 
+#include "../shared/json.hpp"
 #include "files.hpp"
 #include "rows.hpp"
 
 namespace profile {
 
-using Json = nlohmann::ordered_json;
+using shared::Json;
+using shared::number;
 
 namespace {
-
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 void add(Json& object, const std::vector<Row>& rows) {
     for (const Row& row : rows)
@@ -23,21 +21,9 @@ void add(Json& object, const std::vector<Row>& rows) {
 }
 
 Json config(const Options& options) {
-    const normplace::ReferenceModel& model = options.model;
-    return {{"layers", model.layers},
-            {"width", model.width},
-            {"heads", model.heads},
-            {"ffn", model.feed_forward},
-            {"sequence", model.sequence},
-            {"batch", model.batch},
-            {"vocabulary", model.vocabulary},
-            {"norm", options.norm_name()},
-            {"activation", model.activation.name},
-            {"causal", model.causal},
-            {"init", options.initialization_name()},
-            {"paper", options.paper},
-            {"measure", options.seeds},
-            {"text", options.text_file.empty() ? Json(nullptr) : Json(options.text_file)}};
+    Json config = shared::config(options);
+    config["paper"] = options.paper;
+    return config;
 }
 
 }  // namespace
@@ -57,8 +43,7 @@ void write_json(std::ostream& stream, const Options& options, const std::vector<
     const Json document{{"config", config(options)},
                         {"blas", options.seeds > 0 ? Json(blas.str()) : Json(nullptr)},
                         {"placements", placements}};
-    // A file's name need not be UTF-8, and JSON must be.
-    stream << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    shared::write(stream, document);
 }
 
 }  // namespace profile

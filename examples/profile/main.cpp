@@ -3,15 +3,15 @@
 // profile: how large the gradient of every weight matrix is at initialization, predicted and measured.
 //
 // Exit status: 0, 2 for a fault of the command line (one sentence on standard error), 1 when something else failed.
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iostream>
 #include <normplace/io/report_table.hpp>
 #include <normplace/measure/compare.hpp>
 #include <normplace/nn/blas_description.hpp>
+#include <utility>
 
 #include "../command_line.hpp"
+#include "../paragraph.hpp"
+#include "../shared/files.hpp"
 #include "files.hpp"
 #include "options.hpp"
 #include "run.hpp"
@@ -20,32 +20,16 @@
 namespace {
 
 using namespace profile;
-using command_line::check_writable;
+using shared::write_to;
 
-void check_files(Options& options) {
-    std::vector<std::pair<std::string, std::string>> outputs{{"--json", options.json_file},
-                                                             {"--csv", options.csv_file}};
-    for (const std::string& file : options.plot_files) outputs.emplace_back("--plot", file);
-    command_line::check_outputs(outputs, {options.text_file});
-    check_writable("--json", options.json_file);
-    check_writable("--csv", options.csv_file);
-    if (!options.plot_files.empty() && !has_gnuplot()) {
-        const std::string sentence = "gnuplot is not installed, and the plots are drawn by it";
-        if (!options.default_run) throw UsageError("--plot: " + sentence);
-        std::cerr << "profile: no plots, because " << sentence << '\n';
-        options.plot_files.clear();
+/// Whether a training would need warm-up: a sentence for each placement of which something can be said.
+void write_advice(const std::vector<PlacementResult>& results) {
+    const char* separator = "\n";
+    for (const PlacementResult& result : results) {
+        if (result.advice.empty()) continue;
+        std::cout << std::exchange(separator, "");
+        paragraph(std::cout, "Warm-up (Adam): " + result.predicted.placement + ": " + result.advice + ".", 2);
     }
-    for (const std::string& file : options.plot_files) check_writable("--plot", file);
-}
-
-void write_to(const std::string& file, const std::function<void(std::ostream&)>& write) {
-    if (file.empty()) return;
-    std::ofstream stream;
-    if (file != "-") stream.open(file);
-    std::ostream& target = file == "-" ? std::cout : stream;
-    write(target);
-    target.flush();
-    if (!target) throw std::runtime_error("'" + file + "' could not be written to its end");
 }
 
 void write_tables(const Options& options, const std::vector<PlacementResult>& results) {
@@ -62,6 +46,7 @@ void write_tables(const Options& options, const std::vector<PlacementResult>& re
         else std::cout << result.predicted << '\n';
     }
     write_verdict(std::cout, options, results);
+    write_advice(results);
     for (const std::string& file : options.plot_files) std::cout << "\nPlot: " << file;
     std::cout << std::endl;
 }
@@ -69,7 +54,7 @@ void write_tables(const Options& options, const std::vector<PlacementResult>& re
 int run_program(int argc, char** argv) {
     std::optional<Options> options = parse(argc, argv);
     if (!options) return 0;
-    check_files(*options);
+    shared::check_files("profile", *options);
     const std::vector<PlacementResult> results = run(*options);
 
     for (const PlacementResult& result : results)
@@ -79,7 +64,7 @@ int run_program(int argc, char** argv) {
     write_to(options->csv_file, [&](std::ostream& stream) { write_csv(stream, results); });
     for (const std::string& file : options->plot_files) write_plot(file, *options, results);
     // Standard output that is data stays data alone.
-    if (options->json_file != "-" && options->csv_file != "-") write_tables(*options, results);
+    if (!options->writes_data_to_output()) write_tables(*options, results);
     return 0;
 }
 

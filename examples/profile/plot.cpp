@@ -14,17 +14,7 @@ namespace np = normplace;
 
 namespace {
 
-void data_block(std::ostream& script, const std::string& name, const std::vector<std::array<double, 3>>& rows) {
-    script << "$" << name << " << EOD\n";
-    for (const auto& row : rows) {
-        for (const double value : row) {
-            if (std::isfinite(value)) script << ' ' << value;
-            else script << " NaN";
-        }
-        script << '\n';
-    }
-    script << "EOD\n";
-}
+using gnuplot::data_block;
 
 /// One panel's series: what to plot, at which x.
 using Series = std::vector<std::array<double, 3>>;

@@ -23,6 +23,7 @@ struct PlacementResult {
     normplace::GradientReport predicted;
     std::optional<normplace::GradientReport> measured;
     std::vector<DepthPoint> depths;  ///< empty when nobody looks at them
+    std::string advice;              ///< on warm-up, in one sentence; empty where there is none
 };
 
 /// @throws UsageError when the text is too short or unreadable, or the machine too small

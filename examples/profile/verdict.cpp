@@ -4,8 +4,8 @@
 #include <cmath>
 #include <normplace/analysis/paper.hpp>
 #include <normplace/detail/table_text.hpp>
-#include <sstream>
 
+#include "../paragraph.hpp"
 #include "slope.hpp"
 
 namespace profile {
@@ -19,22 +19,6 @@ namespace {
 
 constexpr double slope_tolerance = 0.1;
 constexpr double profile_tolerance = 0.1;  // relative
-constexpr std::size_t columns = 100;
-
-/// The text in lines of at most 100 columns.
-void paragraph(std::ostream& stream, const std::string& text) {
-    std::istringstream words(text);
-    std::size_t column = 0;
-    for (std::string word; words >> word;) {
-        if (column > 0 && column + 1 + word.size() > columns) {
-            stream << '\n';
-            column = 0;
-        }
-        stream << (column > 0 ? " " : "") << word;
-        column += (column > 0 ? 1 : 0) + word.size();
-    }
-    stream << '\n';
-}
 
 /// The paper speaks of two placements.
 bool is_pre(const PlacementResult& result) { return result.predicted.placement == "pre-ln"; }

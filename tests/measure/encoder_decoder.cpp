@@ -15,7 +15,7 @@ using namespace normplace;
 
 namespace {
 
-EncoderDecoderModel small_model() {
+EncoderDecoderModel small_encoder_decoder() {
     EncoderDecoderModel model;
     model.encoder_layers = 2;
     model.decoder_layers = 3;
@@ -37,7 +37,7 @@ std::vector<double> values(const EncoderDecoderReport& report) {
     });
     return all;
 }
-bool same(const std::vector<double>& a, const std::vector<double>& b) {
+bool same_values(const std::vector<double>& a, const std::vector<double>& b) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < a.size(); ++i)
         if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
@@ -90,9 +90,12 @@ void check_agreement(double bound, double query_key_bound, double mean_bound) {
 }  // namespace
 
 TEST_CASE("the same seeds give the same report, whatever the number of threads") {
-    const auto one = values(measure_encoder_decoder<PreLN, PostLN>(small_model(), {.seeds = 4, .threads = 1}));
-    CHECK(same(one, values(measure_encoder_decoder<PreLN, PostLN>(small_model(), {.seeds = 4, .threads = 2}))));
-    CHECK_FALSE(same(one, values(measure_encoder_decoder<PreLN, PostLN>(small_model(), {.seeds = 5, .threads = 1}))));
+    const auto one =
+        values(measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder(), {.seeds = 4, .threads = 1}));
+    CHECK(same_values(
+        one, values(measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder(), {.seeds = 4, .threads = 2}))));
+    CHECK_FALSE(same_values(
+        one, values(measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder(), {.seeds = 5, .threads = 1}))));
 }
 
 TEST_CASE("norms are root mean squares over seeds, with the standard error of that") {
@@ -100,13 +103,13 @@ TEST_CASE("norms are root mean squares over seeds, with the standard error of th
     std::vector<double> mean_square;
     for (const std::size_t seeds : {std::size_t(1), std::size_t(2), std::size_t(3)}) {
         const GradientNorm w2 =
-            measure_encoder_decoder<PreLN, PostLN>(small_model(), {.seeds = seeds}).decoder.layers[1].w2;
+            measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder(), {.seeds = seeds}).decoder.layers[1].w2;
         mean_square.push_back(w2.norm * w2.norm);
     }
     const double a = mean_square[0], b = 2 * mean_square[1] - a, c = 3 * mean_square[2] - a - b;
     const double mean = (a + b + c) / 3.0;
     const double variance = ((a - mean) * (a - mean) + (b - mean) * (b - mean) + (c - mean) * (c - mean)) / 2.0;
-    const EncoderDecoderReport report = measure_encoder_decoder<PreLN, PostLN>(small_model(), {.seeds = 3});
+    const EncoderDecoderReport report = measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder(), {.seeds = 3});
     const GradientNorm w2 = report.decoder.layers[1].w2;
     CHECK(w2.norm == doctest::Approx(std::sqrt(mean)).epsilon(1e-10));
     CHECK(w2.standard_error == doctest::Approx(std::sqrt(variance / 3.0) / (2.0 * std::sqrt(mean))).epsilon(1e-8));
@@ -115,15 +118,15 @@ TEST_CASE("norms are root mean squares over seeds, with the standard error of th
 
 TEST_CASE("every quantity of the model has a number, and only those") {
     std::vector<std::string> absent;
-    const EncoderDecoderReport report = measure_encoder_decoder<PreLN, PostLN>(small_model());
+    const EncoderDecoderReport report = measure_encoder_decoder<PreLN, PostLN>(small_encoder_decoder());
     for_each_quantity(report, [&](const std::string& name, double value, double) {
         if (std::isnan(value)) absent.push_back(name);
     });
     CHECK(absent == std::vector<std::string>{"decoder.final_norm.gain", "decoder.final_norm.bias"});
-    EncoderDecoderModel model = small_model();
+    EncoderDecoderModel model = small_encoder_decoder();
     const auto layer_norm = values(measure_encoder_decoder<PreLN, PostLN>(model, {.seeds = 2}));
     model.norm = NormKind::rms_norm;
-    CHECK_FALSE(same(layer_norm, values(measure_encoder_decoder<PreLN, PostLN>(model, {.seeds = 2}))));
+    CHECK_FALSE(same_values(layer_norm, values(measure_encoder_decoder<PreLN, PostLN>(model, {.seeds = 2}))));
 }
 
 TEST_CASE("prediction and measurement agree") {
@@ -150,17 +153,18 @@ TEST_CASE("Figure 3 (c, d) of Xiong et al. 2020: the last layer of 14-14") {
 TEST_CASE("progress counts every seed once, and its exception reaches the caller") {
     std::vector<std::size_t> seen;
     measure_encoder_decoder<PreLN, PostLN>(
-        small_model(), {.seeds = 3, .progress = [&](std::size_t done, std::size_t) { seen.push_back(done); }});
+        small_encoder_decoder(),
+        {.seeds = 3, .progress = [&](std::size_t done, std::size_t) { seen.push_back(done); }});
     CHECK(seen == std::vector<std::size_t>{1, 2, 3});
     CHECK_THROWS_WITH(
         (measure_encoder_decoder<PreLN, PostLN>(
-            small_model(),
+            small_encoder_decoder(),
             {.seeds = 3, .progress = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); }})),
         "stop");
 }
 
 TEST_CASE("wrong arguments are refused with their values") {
-    EncoderDecoderModel model = small_model();
+    EncoderDecoderModel model = small_encoder_decoder();
     CHECK_THROWS_WITH((measure_encoder_decoder<PreLN, PostLN>(model, {.seeds = 0})),
                       "measure_encoder_decoder: seeds is 0, expected at least 1");
     model.target = 0;

@@ -13,7 +13,7 @@ using namespace normplace::test;
 namespace {
 
 const DecoderOptions options{.layers = 2, .width = 6, .heads = 2, .feed_forward = 8, .activation = gelu};
-const KeyPaddingMask padding{{false, false, false, true}, {false, false, false, false}};
+const KeyPaddingMask memory_padding{{false, false, false, true}, {false, false, false, false}};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ TEST_CASE_TEMPLATE("Decoder: gradients of x, of the memory and of every paramete
     zero_gradients(decoder, gradients);
     const auto forward = [&] {
         cache.dropout = {.seed = 9, .rate = 0.2};
-        decoder.forward(x, y, cache, Memory<double>{memory, padding});
+        decoder.forward(x, y, cache, Memory<double>{memory, memory_padding});
         return dot(y, dy);
     };
     forward();
@@ -47,7 +47,7 @@ TEST_CASE("Decoder: observers see the stream and its gradient at each of the thr
     Decoder<PreLN, double>::Gradients gradients;
     zero_gradients(decoder, gradients);
     std::vector<std::pair<std::size_t, SublayerKind>> seen, seen_back;
-    decoder.forward(x, y, cache, Memory<double>{memory, padding},
+    decoder.forward(x, y, cache, Memory<double>{memory, memory_padding},
                     [&](std::size_t layer, SublayerKind kind, const Activations<double>& stream) {
                         CHECK(detail::shape_of(stream) == detail::shape_of(x));
                         seen.emplace_back(layer, kind);
@@ -73,9 +73,9 @@ TEST_CASE("Decoder refuses what does not fit") {
                               one = random_activations(2, 1, 6, 4), memory = random_activations(2, 4, 6, 3);
     Activations<double> y;
     Decoder<PreLN, double>::Cache cache;
-    CHECK_THROWS_WITH_AS(decoder.forward(x, y, cache, Memory<double>{narrow, padding}),
+    CHECK_THROWS_WITH_AS(decoder.forward(x, y, cache, Memory<double>{narrow, memory_padding}),
                          "CrossAttention: memory has shape (2, 4, 5), expected (2, 4, 6)", std::invalid_argument);
-    const Memory<double> attended{memory, padding};
+    const Memory<double> attended{memory, memory_padding};
     CHECK_THROWS_WITH_AS(decoder.decode(x, y, cache, attended, DecodingStep{.position = 0, .length = 4}),
                          "MultiHeadAttention: x has shape (2, 3, 6), expected (2, 1, 6)", std::invalid_argument);
     CHECK_THROWS_WITH_AS(decoder.decode(one, y, cache, attended, DecodingStep{.position = 4, .length = 4}),

@@ -12,12 +12,12 @@ using namespace normplace::test;
 
 namespace {
 
-struct Sizes {
+struct ModelSizes {
     std::size_t batch, sequence, width, heads, feed_forward;
 };
 
 template <class P>
-void check_two_layers(const Sizes& size, bool causal, const KeyPaddingMask& mask) {
+void check_two_layers(const ModelSizes& size, bool causal, const KeyPaddingMask& mask) {
     INFO("placement ", std::string(P::name), ", batch ", size.batch, ", sequence ", size.sequence, ", width ",
          size.width);
     Encoder<P, double> encoder({.layers = 2,

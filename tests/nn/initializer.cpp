@@ -15,7 +15,9 @@ double measured_deviation(const Matrix<float>& weight) {
 }
 
 /// The deviation of n draws is off by 1/sqrt(2n) of itself (Gaussian), less for uniform: five of those.
-double tolerance(const Matrix<float>& weight) { return 5.0 / std::sqrt(2.0 * static_cast<double>(weight.size())); }
+double deviation_tolerance(const Matrix<float>& weight) {
+    return 5.0 / std::sqrt(2.0 * static_cast<double>(weight.size()));
+}
 
 }  // namespace
 
@@ -34,7 +36,7 @@ TEST_CASE("every matrix of a block has its scheme's standard deviation times the
             const auto check = [&](const Matrix<float>& weight, Role role) {
                 const double expected = initial_gain<P>(role, depth) *
                                         std::sqrt(scheme.variance(role, weight.shape()[1], weight.shape()[0], depth));
-                CHECK(measured_deviation(weight) == doctest::Approx(expected).epsilon(tolerance(weight)));
+                CHECK(measured_deviation(weight) == doctest::Approx(expected).epsilon(deviation_tolerance(weight)));
             };
             const auto& attention = encoder.layers[1].attention.sublayer;
             const auto& feed_forward = encoder.layers[1].feed_forward.sublayer;

@@ -16,18 +16,18 @@ namespace {
 
 // Enough for the work on each scalar, the norm's and the residual addition's, to be split as the products are. No
 // thread's share is a round number.
-constexpr std::size_t batch = 229, sequence = 7, width = 128;
+constexpr std::size_t batch = 229, sequence = 7, row_width = 128;
 
 /// Everything that a step of one layer computes.
 template <class P>
-std::vector<float> step(int threads) {
+std::vector<float> layer_step(int threads) {
     omp_set_num_threads(threads);
     using Layer = EncoderLayer<P, float>;
-    Layer layer({.layers = 1, .width = width, .heads = 4, .feed_forward = 32, .activation = gelu});
+    Layer layer({.layers = 1, .width = row_width, .heads = 4, .feed_forward = 32, .activation = gelu});
     RandomEngine random(1);
     layer.initialize(random);
     Activations<float> x, y, dx;
-    x.resize({batch, sequence, width});
+    x.resize({batch, sequence, row_width});
     for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i * i % 1009) / 504.0f - 1.0f;
     typename Layer::Cache cache;
     typename Layer::Gradients gradients;
@@ -49,12 +49,12 @@ std::vector<float> step(int threads) {
 TEST_CASE_TEMPLATE("results do not depend on the number of threads, but for rounding", P, PreLN, PostLN) {
     const int before = omp_get_max_threads();
     omp_set_num_threads(2);
-    CHECK(detail::threads_for(batch * sequence * width) == 2);  // the norm's work is split
-    const std::vector<float> one = step<P>(1);
+    CHECK(detail::threads_for(batch * sequence * row_width) == 2);  // the norm's work is split
+    const std::vector<float> one = layer_step<P>(1);
     double largest = 0.0;
     for (const float v : one) largest = std::max(largest, std::abs(static_cast<double>(v)));
     for (const int threads : {2, 5}) {
-        const std::vector<float> several = step<P>(threads), again = step<P>(threads);
+        const std::vector<float> several = layer_step<P>(threads), again = layer_step<P>(threads);
         CHECK(several == again);
         double difference = 0.0;
         for (std::size_t i = 0; i < one.size(); ++i)

@@ -60,7 +60,7 @@ TransformerOptions small(Tied tied) {
             .tied = tied};
 }
 const Tokens source{{1, 2, 3, 6}, {5, 4, 0, 0}};
-const KeyPaddingMask padding{{false, false, false, false}, {false, false, true, true}};
+const KeyPaddingMask source_padding{{false, false, false, false}, {false, false, true, true}};
 const Tokens target{{1, 8, 3}, {0, 2, 7}};
 const Tokens targets{{8, 3, 2}, {2, 7, ignored_target}};
 
@@ -88,7 +88,7 @@ TEST_CASE("Transformer: gradients with a tied readout and dropout, by central di
     Activations<double> logits;
     const auto loss = [&] {
         cache.dropout = {.seed = 5, .rate = 0.3};
-        model.forward(source, padding, target, logits, cache);
+        model.forward(source, source_padding, target, logits, cache);
         return cross_entropy_sum(logits, targets, logits).sum;
     };
     loss();
@@ -102,8 +102,8 @@ TEST_CASE_TEMPLATE("Transformer: decoding token by token is the whole sequence a
     const auto model = drawn<P>(Tied::everything);
     typename std::decay_t<decltype(model)>::Cache cache, stepwise;
     Activations<double> logits, next;
-    model.forward(source, padding, target, logits, cache);
-    model.encode(source, padding, stepwise);
+    model.forward(source, source_padding, target, logits, cache);
+    model.encode(source, source_padding, stepwise);
     const std::vector<std::size_t> parents[] = {{0, 1}, {1, 0}, {1, 0, 1}}, sentences[] = {{0, 1}, {1, 0}, {0, 1, 0}};
     for (std::size_t s = 0; s < 3; ++s) {
         Tokens tokens({parents[s].size(), 1});
@@ -119,7 +119,7 @@ TEST_CASE("Transformer: a padded source changes nothing") {
     const auto model = drawn<PreLN>(Tied::everything);
     std::decay_t<decltype(model)>::Cache cache;
     Activations<double> padded, alone;
-    model.forward(source, padding, target, padded, cache);
+    model.forward(source, source_padding, target, padded, cache);
     model.forward(Tokens{{5, 4}}, {}, Tokens{{0, 2, 7}}, alone, cache);
     for (std::size_t s = 0; s < 3; ++s)
         for (std::size_t v = 0; v < 9; ++v) CHECK(padded(1, s, v) == doctest::Approx(alone(0, s, v)).epsilon(1e-12));

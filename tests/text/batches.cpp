@@ -14,7 +14,7 @@ using namespace normplace;
 namespace {
 
 /// Sentences of 1 to 40 tokens, and translations of about the same length.
-std::vector<ExampleLength> corpus(std::size_t size) {
+std::vector<ExampleLength> lengths_of(std::size_t size) {
     detail::PortableRandom random(7);
     std::vector<ExampleLength> lengths;
     for (std::size_t i = 0; i < size; ++i) {
@@ -39,7 +39,7 @@ void check_every_example_once(const std::vector<Batch>& batches, std::size_t siz
 }  // namespace
 
 TEST_CASE("every example is once in an epoch, and a batch has no more tokens or examples than it may") {
-    const std::vector<ExampleLength> lengths = corpus(1000);
+    const std::vector<ExampleLength> lengths = lengths_of(1000);
     for (const bool by_length : {true, false})
         for (const BatchOptions options :
              {BatchOptions{.tokens = 256, .by_length = by_length}, BatchOptions{.examples = 32, .by_length = by_length},
@@ -79,7 +79,7 @@ TEST_CASE("a batch is full when one more would exceed the limit, not before") {
 TEST_CASE("batches of a number of examples have exactly that, except one") {
     for (const bool by_length : {true, false}) {
         std::vector<std::size_t> sizes;
-        for (const Batch& batch : make_batches(corpus(100), {.examples = 32, .by_length = by_length}, 1, 0))
+        for (const Batch& batch : make_batches(lengths_of(100), {.examples = 32, .by_length = by_length}, 1, 0))
             sizes.push_back(batch.size());
         std::sort(sizes.begin(), sizes.end());
         CHECK(sizes == std::vector<std::size_t>{4, 32, 32, 32});
@@ -87,7 +87,7 @@ TEST_CASE("batches of a number of examples have exactly that, except one") {
 }
 
 TEST_CASE("seed and epoch fix the batches, and each changes them") {
-    const std::vector<ExampleLength> lengths = corpus(500);
+    const std::vector<ExampleLength> lengths = lengths_of(500);
     for (const BatchOptions options : {BatchOptions{.tokens = 256}, BatchOptions{.examples = 32, .by_length = false}}) {
         const std::vector<Batch> first = make_batches(lengths, options, 1, 0);
         CHECK(make_batches(lengths, options, 1, 0) == first);
@@ -108,7 +108,7 @@ TEST_CASE("seed and epoch fix the batches, and each changes them") {
 }
 
 TEST_CASE("batches by length come in no order of length") {
-    const std::vector<ExampleLength> lengths = corpus(1000);
+    const std::vector<ExampleLength> lengths = lengths_of(1000);
     const std::vector<Batch> batches = make_batches(lengths, {.examples = 10}, 1, 0);
     std::size_t longer = 0;
     for (std::size_t i = 1; i < batches.size(); ++i)
@@ -123,7 +123,7 @@ TEST_CASE("padding is what is not tokens, and little of it when batches are by l
     CHECK(padding_efficiency({{1, 2}, {3, 2}}, {{0}, {1}}) == 1.0);
     CHECK(padding_efficiency({}, {}) == 1.0);
     CHECK_THROWS_AS(padding_efficiency({{1, 2}}, {{1}}), std::out_of_range);
-    const std::vector<ExampleLength> lengths = corpus(2000);
+    const std::vector<ExampleLength> lengths = lengths_of(2000);
     const auto efficiency = [&](bool by_length) {
         return padding_efficiency(lengths, make_batches(lengths, {.tokens = 512, .by_length = by_length}, 1, 0));
     };

@@ -13,7 +13,7 @@ static_assert(Optimizer<SGD<float>, float> && Optimizer<SGD<double>, double>);
 
 namespace {
 
-SGDOptions options_of(const nlohmann::json& json) {
+SGDOptions sgd_options(const nlohmann::json& json) {
     return {.momentum = json.value("momentum", 0.0),
             .dampening = json.value("dampening", 0.0),
             .weight_decay = json.value("weight_decay", 0.0),
@@ -30,7 +30,7 @@ SGD<T> dampened(const ParameterList<T>& list) {
 
 TEST_CASE_TEMPLATE("every step is PyTorch's", T, float, double) {
     check_against_pytorch<T>("SGD", [](const ParameterList<T>& list, const nlohmann::json& options) {
-        return SGD<T>(list, options_of(options));
+        return SGD<T>(list, sgd_options(options));
     });
 }
 
