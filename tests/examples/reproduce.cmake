@@ -57,7 +57,7 @@ endif()
 
 file(REMOVE_RECURSE "${folder}")
 execute_process(
-    COMMAND timeout --preserve-status --signal INT 3 "${REPRODUCE}" --size smoke --output "${folder}" --threads 1
+    COMMAND timeout --foreground --preserve-status --signal INT 3 "${REPRODUCE}" --size smoke --output "${folder}" --threads 1
     RESULT_VARIABLE status ERROR_VARIABLE error
     OUTPUT_QUIET
 )

@@ -62,7 +62,7 @@ elseif(CASE STREQUAL "interrupted")
     # More steps than there is time for: the signal comes in the middle.
     set(run --steps 100000 --every 100000 --checkpoint stopped --log stopped.csv)
     execute_process(
-        COMMAND timeout --signal INT 3 "${TRAIN}" ${small} ${run} OUTPUT_VARIABLE output ERROR_VARIABLE error
+        COMMAND timeout --foreground --signal INT 3 "${TRAIN}" ${small} ${run} OUTPUT_VARIABLE output ERROR_VARIABLE error
         WORKING_DIRECTORY "${folder}"
     )
     expect("${error}" "train: stopped after step ([0-9]+); --resume goes on from stopped\n$")
@@ -83,7 +83,7 @@ elseif(CASE STREQUAL "interrupted")
     file(WRITE "${folder}/test.en" "${target}")
     foreach(steps IN ITEMS 2 4)
         execute_process(
-            COMMAND timeout --preserve-status --signal INT 4 "${TRAIN}" ${small} --source de --target en
+            COMMAND timeout --foreground --preserve-status --signal INT 4 "${TRAIN}" ${small} --source de --target en
                     --test-source test.de --test-target test.en --beam 16 --steps ${steps} --every 2
                     --checkpoint translated --log translated.csv --resume
             RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error
