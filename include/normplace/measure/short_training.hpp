@@ -88,8 +88,8 @@ namespace detail {
 template <class T>
 AnyOptimizer<T> optimizer_of(const StepRule& rule, const ParameterList<T>& parameters) {
     if (!rule.sign)
-        return SGD<T>(
-            parameters, {.momentum = rule.momentum, .weight_decay = rule.weight_decay, .nesterov = rule.nesterov});
+        return SGD<T>(parameters,
+                      {.momentum = rule.momentum, .weight_decay = rule.weight_decay, .nesterov = rule.nesterov});
     // Adam wants an epsilon above 0.
     const double epsilon = std::max(rule.epsilon, std::numeric_limits<double>::min());
     return Adam<T>(parameters, {.epsilon = epsilon, .weight_decay = rule.weight_decay, .decoupled_weight_decay = true});
