@@ -1,5 +1,6 @@
 # Runs WARMUP on models so small that each run takes a moment, and checks what it writes.
 cmake_minimum_required(VERSION 3.23)
+include("${CMAKE_CURRENT_LIST_DIR}/expect_json.cmake")
 
 set(small --layers 2 --width 32 --heads 2 --ffn 64 --sequence 8 --batch 2)
 
@@ -15,21 +16,6 @@ macro(warmup)
         message(FATAL_ERROR "standard error is no terminal here, and there is: ${error}")
     endif()
 endmacro()
-
-# The JSON type at a path in `output`: NUMBER, NULL, STRING, OBJECT, ...
-function(expect_type type)
-    string(JSON found ERROR_VARIABLE fault TYPE "${output}" ${ARGN})
-    if(NOT found STREQUAL type)
-        message(FATAL_ERROR "${ARGN} is ${found}, expected ${type} (${fault})")
-    endif()
-endfunction()
-
-function(expect_value value)
-    string(JSON found ERROR_VARIABLE fault GET "${output}" ${ARGN})
-    if(NOT found STREQUAL value)
-        message(FATAL_ERROR "${ARGN} is '${found}', expected '${value}' (${fault})")
-    endif()
-endfunction()
 
 function(expect pattern)
     if(NOT output MATCHES "${pattern}")

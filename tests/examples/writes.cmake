@@ -1,5 +1,6 @@
 # Runs PROFILE on a SMALL model and checks what it writes.
 cmake_minimum_required(VERSION 3.23)
+include("${CMAKE_CURRENT_LIST_DIR}/expect_json.cmake")
 
 # profile(arguments...): the program's standard output, in `output`.
 macro(profile)
@@ -10,21 +11,6 @@ macro(profile)
         message(FATAL_ERROR "exit status ${status}: ${error}")
     endif()
 endmacro()
-
-# The JSON type at a path in `output`: NUMBER, NULL, STRING, OBJECT, ...
-function(expect_type type)
-    string(JSON found ERROR_VARIABLE fault TYPE "${output}" ${ARGN})
-    if(NOT found STREQUAL type)
-        message(FATAL_ERROR "${ARGN} is ${found}, expected ${type} (${fault})")
-    endif()
-endfunction()
-
-function(expect_value value)
-    string(JSON found ERROR_VARIABLE fault GET "${output}" ${ARGN})
-    if(NOT found STREQUAL value)
-        message(FATAL_ERROR "${ARGN} is '${found}', expected '${value}' (${fault})")
-    endif()
-endfunction()
 
 # Every quantity of the document has a prediction, and measurements of the given type.
 function(expect_document measured)
