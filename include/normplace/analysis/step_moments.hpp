@@ -39,7 +39,7 @@ class BlockStep {
 
 public:
     BlockStep(double epsilon, const Depth& depth, const BlockBefore& before, SublayerStep& sublayer)
-        : epsilon_(epsilon), depth_(depth), before_(before), sublayer_(sublayer) {}
+        : epsilon_(epsilon), depth_(depth), before_(before), sublayer_(sublayer), root_(coefficients(P::formula)) {}
 
     SteppedActivations step(const detail::StepContext& context, const SteppedActivations& stream) {
         context_ = &context;
@@ -69,6 +69,7 @@ public:
     std::array<NormStep, slot_names.size()> norms{};
 
 private:
+    using Pair = std::pair<PerToken, PerToken>;
     struct Expression {
         PerToken stream, branch;          // old tokens, before the step
         PerToken new_stream, new_branch;  // new tokens, after it
@@ -127,21 +128,20 @@ private:
     template <Label slot, class Input>
     Expression walk(const syntax::Norm<slot, Input>& e) {
         Expression c = walk(e.input);
-        PerToken old_root(c.stream.size()), new_root(c.new_stream.size());
+        constexpr std::size_t index = syntax::slot_index(slot_names, slot);
+        const PerToken& old_root = old_roots_[index];
         for (std::size_t i = 0; i < old_root.size(); ++i) {
-            double q = c.stream[i] * c.stream[i] * before_.stream[i] + epsilon_;
-            if (c.branch[i] != 0.0) q += c.branch[i] * c.branch[i] * before_.branch[i];
-            old_root[i] = std::sqrt(q);
             c.stream[i] /= old_root[i];
             c.branch[i] /= old_root[i];
         }
+        PerToken new_root(c.new_stream.size());
         const PerToken q = crossing().after().diagonal_of(combine(c).covariance);
         for (std::size_t j = 0; j < new_root.size(); ++j) {
             new_root[j] = std::sqrt(q[j] + epsilon_);
             c.new_stream[j] *= context_->kept() / new_root[j];
             c.new_branch[j] *= context_->kept() / new_root[j];
         }
-        const NormStep& norm = norms[syntax::slot_index(slot_names, slot)];
+        const NormStep& norm = norms[index];
         const double eta = context_->learning_rate;
         const CrossedKernel crossed = combine(c).crossed;
         CrossedKernel own(crossed.size());
@@ -177,38 +177,40 @@ private:
 
     // X = a_x^T (p G b) a_F with the root's p and b, which are those before the step.
     void share() {
-        const Pair root = coefficients(P::formula);
         CrossedKernel x = stream_->amplitude, f = branch_.amplitude;
         crossing().for_each_entry([&](std::size_t e, std::size_t i, std::size_t) {
-            x[e] *= root.first[i];
-            f[e] *= root.second[i];
+            x[e] *= root_.first[i];
+            f[e] *= root_.second[i];
         });
         shared_ = crossing().between(x, before_.gradient, f);
         shared_transposed_ = crossing().transposed(shared_);
     }
 
-    // Of a node before the step.
-    using Pair = std::pair<PerToken, PerToken>;
+    // Those of a node before the step, for all learning rates alike.
     Pair coefficients(syntax::Stream) const {
-        return {PerToken(crossing().rows(), 1.0), PerToken(crossing().rows(), 0.0)};
+        return {PerToken(before_.stream.size(), 1.0), PerToken(before_.stream.size(), 0.0)};
     }
     template <class Input>
-    Pair coefficients(const syntax::Sublayer<Input>&) const {
-        return {PerToken(crossing().rows(), 0.0), PerToken(crossing().rows(), 1.0)};
+    Pair coefficients(const syntax::Sublayer<Input>& e) {
+        coefficients(e.input);  // for its norms
+        return {PerToken(before_.stream.size(), 0.0), PerToken(before_.stream.size(), 1.0)};
     }
     template <Label slot, class Input>
-    Pair coefficients(const syntax::Norm<slot, Input>& e) const {
+    Pair coefficients(const syntax::Norm<slot, Input>& e) {
         Pair c = coefficients(e.input);
-        for (std::size_t i = 0; i < c.first.size(); ++i) {
+        PerToken& root = old_roots_[syntax::slot_index(slot_names, slot)];
+        root = PerToken(c.first.size());
+        for (std::size_t i = 0; i < root.size(); ++i) {
             double q = c.first[i] * c.first[i] * before_.stream[i] + epsilon_;
             if (c.second[i] != 0.0) q += c.second[i] * c.second[i] * before_.branch[i];
-            c.first[i] /= std::sqrt(q);
-            c.second[i] /= std::sqrt(q);
+            root[i] = std::sqrt(q);
+            c.first[i] /= root[i];
+            c.second[i] /= root[i];
         }
         return c;
     }
     template <class Left, class Right>
-    Pair coefficients(const syntax::Sum<Left, Right>& e) const {
+    Pair coefficients(const syntax::Sum<Left, Right>& e) {
         Pair c = coefficients(e.left);
         const Pair other = coefficients(e.right);
         for (std::size_t i = 0; i < c.first.size(); ++i) {
@@ -218,7 +220,7 @@ private:
         return c;
     }
     template <class Input>
-    Pair coefficients(const syntax::Scaled<Input>& e) const {
+    Pair coefficients(const syntax::Scaled<Input>& e) {
         Pair c = coefficients(e.input);
         for (double& a : c.first) a *= e.factor.at(depth_);
         for (double& b : c.second) b *= e.factor.at(depth_);
@@ -229,6 +231,8 @@ private:
     Depth depth_;
     const BlockBefore& before_;
     SublayerStep& sublayer_;
+    std::array<PerToken, slot_names.size()> old_roots_{};  // of each norm, before the step
+    Pair root_;                                            // the whole formula's coefficients, before the step
     const detail::StepContext* context_ = nullptr;
     const SteppedActivations* stream_ = nullptr;
     SteppedActivations branch_;
