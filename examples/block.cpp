@@ -41,7 +41,7 @@ bool run() {
     block.forward(x, y, cache);
     block.backward(dy, dx, cache, gradients);
 
-    std::cout << P::name << ": " << np::syntax::to_string(P::formula) << '\n';
+    std::cout << P::name << ": " << np::to_string(P::formula) << '\n';
     np::for_each_parameter(
         [](const std::string& name, const auto&, const auto& gradient) {
             double square = 0.0;

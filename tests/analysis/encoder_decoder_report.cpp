@@ -13,7 +13,7 @@ TEST_CASE("an empty report has the form of its placements, every quantity once a
     EncoderDecoderModel model;
     model.encoder_layers = 2;
     model.decoder_layers = 3;
-    EncoderDecoderReport report = empty_report<PostLN, PeriLN>(model);
+    EncoderDecoderReport report = empty_report(any_placement<PostLN>, any_placement<PeriLN>, model);
     CHECK(report.encoder.placement == "post-ln");
     CHECK(report.decoder.formula == "x + norm<out>(f(norm<in>(x)))");
     CHECK(report.encoder.layers.size() == 2);
@@ -36,7 +36,7 @@ TEST_CASE("an empty report has the form of its placements, every quantity once a
 }
 
 TEST_CASE("the walk writes through, and reads a constant report") {
-    EncoderDecoderReport report = empty_report<PreLN, PreLN>({});
+    EncoderDecoderReport report = empty_report(any_placement<PreLN>, any_placement<PreLN>, {});
     for_each_quantity(report, [](const std::string& name, double& value, double&) {
         if (name == "decoder.layers.5.cross_attention.value.weight") value = 2.5;
     });

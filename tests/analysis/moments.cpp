@@ -10,22 +10,22 @@ using namespace normplace;
 namespace {
 
 // F with covariances twice the input's, whose backward triples the gradient's; no fluctuations.
-struct Doubling {
-    TokenKernel forward(const TokenKernel& input, const Fluctuation&) {
+struct Doubling final : SublayerMoments {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation&) override {
         seen = input;
         TokenKernel output = input;
         for (double& k : output) k *= 2.0;
         return output;
     }
-    TokenKernel backward(const TokenKernel& gradient) {
+    TokenKernel backward(const TokenKernel& gradient) override {
         seen_gradient = gradient;
         TokenKernel result = gradient;
         for (double& g : result) g *= 3.0;
         return result;
     }
-    double transfer() const { return 0.0; }
-    double fresh(const Fluctuation&) const { return 0.0; }
-    double norm_variance() const { return 0.0; }
+    double transfer() const override { return 0.0; }
+    double fresh(const Fluctuation&) const override { return 0.0; }
+    double norm_variance() const override { return 0.0; }
     TokenKernel seen, seen_gradient;
 };
 
@@ -36,13 +36,15 @@ template <class P>
 struct Run {
     TokenLayout layout = TokenLayout::exchangeable(1, 3);
     Doubling sublayer;
-    BlockMoments<P, Doubling> block{layout, width, 1e-12, Depth{2, 8, SublayerKind::other}, sublayer};
+    Plan plan = normplace::plan(P::formula, Depth{2, 8, SublayerKind::other});
+    BlockMoments block{plan, layout, width, 1e-12, sublayer};
     TokenKernel output, input_gradient;
 
     Run(const TokenKernel& stream, const TokenKernel& gradient) {
-        Fluctuation fluctuation{0.0, 1.0 / width, 0.0, 0.0};
-        output = block.forward(stream, fluctuation);
-        input_gradient = block.backward(gradient);
+        StreamFluctuations fluctuation;
+        fluctuation[0] = {0.0, 1.0 / width, 0.0, 0.0};
+        output = block.forward(stream, fluctuation)[0];
+        input_gradient = block.backward(gradient)[0];
     }
 };
 
@@ -98,8 +100,10 @@ TEST_CASE("a stream that reaches the sum twice adds amplitudes, not variances") 
 TEST_CASE("epsilon stands under the root") {
     const TokenLayout layout = TokenLayout::exchangeable(1, 3);
     Doubling sublayer;
-    BlockMoments<PreLN, Doubling> block(layout, width, 1.0, Depth{}, sublayer);
-    Fluctuation fluctuation{0.0, 1.0 / width, 0.0, 0.0};
-    block.forward({1.0, 0.0, 0.0}, fluctuation);
+    const Plan pre_ln = plan(PreLN::formula, Depth{});
+    BlockMoments block(pre_ln, layout, width, 1.0, sublayer);
+    StreamFluctuations fluctuation;
+    fluctuation[0] = {0.0, 1.0 / width, 0.0, 0.0};
+    block.forward(TokenKernel{1.0, 0.0, 0.0}, fluctuation);
     CHECK(sublayer.seen[0] == doctest::Approx(0.5));
 }

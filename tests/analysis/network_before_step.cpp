@@ -32,7 +32,7 @@ ReferenceModel small_model(bool causal = false) {
 template <class P>
 NetworkBeforeStep network_of(const ReferenceModel& model, const detail::PredictionInput& input,
                              const StepRule& rule = StepRule::adam()) {
-    return {detail::step_placement<P>(), model, rule, input};
+    return {any_placement<P>, model, rule, input};
 }
 
 struct Streams {

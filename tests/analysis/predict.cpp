@@ -81,9 +81,9 @@ TEST_CASE("the report is complete and positive for every placement of the catalo
             using P = decltype(placement);
             GradientReport report = predict<P>(model);
             CAPTURE(report.placement);
-            CHECK(report.formula == syntax::to_string(P::formula));
+            CHECK(report.formula == to_string(P::formula));
             CHECK(report.layers.size() == 2);
-            CHECK(report.layers[0].attention.norms.size() == norm_count<P>);
+            CHECK(report.layers[0].attention.norms.size() == syntax::count_norms(P::formula));
             CHECK(report.warnings.empty());
             for_each_quantity(report, [&](const std::string& name, double& value, double&) {
                 CAPTURE(name);
@@ -108,7 +108,7 @@ TEST_CASE("the kernel engine gives the scalars' answer for exchangeable tokens")
     input.same_target = TokenKernel(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
     for (std::size_t i = 0; i < input.layout.classes(); ++i)
         input.stream[input.layout.diagonal(i)] = input.same_target[input.layout.diagonal(i)] = 1.0;
-    detail::Estimator<PreLN> estimator(model);
+    detail::Estimator estimator(any_placement<PreLN>, model);
     estimator.add(input);
     check_same(predict<PreLN>(model), estimator.finish(), 1e-9);
 }

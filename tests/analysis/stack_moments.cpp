@@ -14,7 +14,6 @@
 #include <vector>
 
 using namespace normplace;
-using detail::placement_moments;
 using detail::ReportedLayer;
 using detail::ReportSums;
 using detail::ScoreRange;
@@ -40,9 +39,9 @@ struct Stack {
     template <Placement P>
     Stack(P, const ReferenceModel& model)
         : layout(TokenLayout::exchangeable(model.batch, model.sequence)),
-          report(empty_report<P>(model)),
+          report(empty_report(any_placement<P>, model)),
           kernel(model.activation),
-          moments(placement_moments<P>(), model, kernel, softmax),
+          moments(any_placement<P>, model, kernel, softmax, Depth{}),
           scores(model.sequence) {
         for (LayerReport& layer : report.layers) reported.push_back({&layer});
         sums.next_input();
@@ -99,13 +98,13 @@ TEST_CASE("StackMoments: x + f(x) of uniform attention and ReLU, layer after lay
         CHECK(layer.feed_forward.stream.token_correlation.value ==
               doctest::Approx(entering.back().different / entering.back().same));
     }
-    CHECK(stack.moments.output()[0] == doctest::Approx(entering.back().same));
-    CHECK(stack.moments.output()[1] == doctest::Approx(entering.back().different));
-    CHECK(stack.moments.output_fluctuation().relative > 1.0 / width);  // every matrix adds to the input's
+    CHECK(stack.moments.output()[0][0] == doctest::Approx(entering.back().same));
+    CHECK(stack.moments.output()[0][1] == doctest::Approx(entering.back().different));
+    CHECK(stack.moments.output_fluctuations()[0].relative > 1.0 / width);  // every matrix adds to the input's
 
     Pair g{2.0, 0.3};
-    const TokenKernel back =
-        stack.moments.backward(stack.layout, {2.0, 0.3, 0.0}, stack.reported, {1e3, 1e3}, stack.scores, stack.sums);
+    const TokenKernel back = stack.moments.backward(stack.layout, TokenKernel{2.0, 0.3, 0.0}, stack.reported,
+                                                    {1e3, 1e3}, stack.scores, stack.sums);
     for (std::size_t l = layers; l-- > 0;) {
         CAPTURE(l);
         LayerReport& layer = stack.report.layers[l];
@@ -138,7 +137,8 @@ TEST_CASE(
     const auto with = [](auto placement, const NormSquares& last_norm) {
         Stack stack(placement, plain_model());
         stack.moments.forward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, stack.scores, stack.sums);
-        stack.moments.backward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, last_norm, stack.scores, stack.sums);
+        stack.moments.backward(stack.layout, TokenKernel{1.0, 0.0, 0.0}, stack.reported, last_norm, stack.scores,
+                               stack.sums);
         return stack.report;  // squares of norms
     };
     const auto differences = [&](auto placement) {
@@ -214,9 +214,9 @@ TEST_CASE("StackMoments: cross-attention stands between the other two, and is as
         Stack stack(NoNorm{}, plain_model());
         std::vector<CrossAttentionReport> cross(layers);
         for (std::size_t l = 0; l < layers; ++l) stack.reported[l].cross_attention = &cross[l];
-        StackMoments decoder(placement_moments<NoNorm>(), plain_model(), stack.kernel, stack.softmax, &memory);
+        StackMoments decoder(any_placement<NoNorm>, plain_model(), stack.kernel, stack.softmax, Depth{}, &memory);
         decoder.forward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, stack.scores, stack.sums);
-        decoder.backward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, {}, stack.scores, stack.sums);
+        decoder.backward(stack.layout, TokenKernel{1.0, 0.0, 0.0}, stack.reported, {}, stack.scores, stack.sums);
         for (std::size_t l = 0; l < layers; ++l) {
             LayerReport& layer = stack.report.layers[l];
             const double between = layer.attention.stream.second_moment.value;
@@ -263,7 +263,7 @@ TEST_CASE("StackMoments: W_q and W_k have no prediction in the layers whose scor
     model.initialization = Initialization::xavier();
     Stack stack(Hot{}, model);
     stack.moments.forward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, stack.scores, stack.sums);
-    stack.moments.backward(stack.layout, {1.0, 0.0, 0.0}, stack.reported, {}, stack.scores, stack.sums);
+    stack.moments.backward(stack.layout, TokenKernel{1.0, 0.0, 0.0}, stack.reported, {}, stack.scores, stack.sums);
     for (std::size_t l = 0; l < layers; ++l) {
         CAPTURE(l);
         const LayerReport& layer = stack.report.layers[l];

@@ -67,9 +67,11 @@ void check_without_step() {
         constexpr double wide = 1e13;  // where moments.hpp has no finite-width corrections
         const TokenKernel k = some_kernel(layout, 6);
         FeedForwardMoments feed_forward(layout, {wide, wide, 0.8, 1.5}, kernel);
-        BlockMoments<P, FeedForwardMoments> moments(layout, wide, 1e-5, depth, feed_forward);
-        Fluctuation fluctuation{0.0, 1.0 / wide, 0.0, 0.0};
-        const TokenKernel expected = moments.forward(k, fluctuation);
+        const Plan here = plan(P::formula, depth);
+        BlockMoments moments(here, layout, wide, 1e-5, feed_forward);
+        StreamFluctuations fluctuation;
+        fluctuation[0] = {0.0, 1.0 / wide, 0.0, 0.0};
+        const TokenKernel expected = moments.forward(k, fluctuation)[0];
 
         const Crossing crossing(layout, true);
         const StepDecomposition some{3.0, 2.0};
@@ -82,7 +84,7 @@ void check_without_step() {
         PerToken branch = layout.diagonal_of(feed_forward.activated());
         for (double& q : branch) q *= 1.5;
         const BlockBefore before{layout.diagonal_of(k), branch, step.output_gradient};
-        BlockStep<P> block(1e-5, depth, before, step);
+        BlockStep block(plan(P::formula, depth), 1e-5, before, step);
         for (NormStep& norm : block.norms) norm = {some, some};
         CrossedKernel crossed = crossing.zero();
         if (!layout.is_exchangeable()) crossed = k;  // new tokens that are the old ones
@@ -121,7 +123,7 @@ TEST_CASE("BlockStep: without a step new tokens become what old ones became") {
 
 TEST_CASE("BlockStep: x + f(x) adds what both are pulled along") {
     ByHand hand;
-    BlockStep<NoNorm> block(tiny, depth, hand.before, hand.sublayer);
+    BlockStep block(plan(NoNorm::formula, depth), tiny, hand.before, hand.sublayer);
     const SteppedActivations out = block.step(hand.context, hand.stream);
     const double shared = 2.0 * 0.3 * 0.9 * 0.6;
     CHECK(hand.sublayer.seen.covariance[1] == 1.5);
@@ -136,7 +138,7 @@ TEST_CASE("BlockStep: x + f(x) adds what both are pulled along") {
 
 TEST_CASE("BlockStep: norm(alpha x + f(x)) divides by the roots before and after the step") {
     ByHand hand;
-    BlockStep<Weighted> block(tiny, depth, hand.before, hand.sublayer);
+    BlockStep block(plan(Weighted::formula, depth), tiny, hand.before, hand.sublayer);
     const SteppedActivations out = block.step(hand.context, hand.stream);
     const double alpha = 1.5, old = std::sqrt(alpha * alpha * 1.75 + 0.5);
     // In units of the gradient at the norm's output, x and F are pulled along alpha g / old and g / old.
@@ -152,7 +154,7 @@ TEST_CASE("BlockStep: norm(alpha x + f(x)) divides by the roots before and after
 TEST_CASE("BlockStep: the steps of a norm's gain and bias") {
     {  // at the end of the formula they pull the output itself
         ByHand hand;
-        BlockStep<Weighted> block(tiny, depth, hand.before, hand.sublayer);
+        BlockStep block(plan(Weighted::formula, depth), tiny, hand.before, hand.sublayer);
         const SteppedActivations without = block.step(hand.context, hand.stream);
         block.norms[0] = {{5.0, 0.0}, {7.0, 0.0}};
         const SteppedActivations with = block.step(hand.context, hand.stream);
@@ -165,7 +167,7 @@ TEST_CASE("BlockStep: the steps of a norm's gain and bias") {
     }
     {  // before f they pull what enters it, in units of the gradient there
         ByHand hand;
-        BlockStep<PreLN> block(tiny, depth, hand.before, hand.sublayer);
+        BlockStep block(plan(PreLN::formula, depth), tiny, hand.before, hand.sublayer);
         block.norms[0] = {{5.0, 0.0}, {7.0, 0.0}};
         block.step(hand.context, hand.stream);
         const double roots = std::sqrt(1.75 * 2.0);
@@ -175,7 +177,7 @@ TEST_CASE("BlockStep: the steps of a norm's gain and bias") {
     }
     {  // with weight decay the gain shrinks, by 0.01 * 10 of it
         ByHand hand;
-        BlockStep<PreLN> block(tiny, depth, hand.before, hand.sublayer);
+        BlockStep block(plan(PreLN::formula, depth), tiny, hand.before, hand.sublayer);
         hand.context.weight_decay = 10.0;
         block.step(hand.context, hand.stream);
         CHECK(hand.sublayer.seen.covariance[0] == doctest::Approx(0.81));
@@ -183,7 +185,7 @@ TEST_CASE("BlockStep: the steps of a norm's gain and bias") {
     }
     {  // of which a factor scales value and gradient
         ByHand hand;
-        BlockStep<LayerNormScaling> block(tiny, depth, hand.before, hand.sublayer);
+        BlockStep block(plan(LayerNormScaling::formula, depth), tiny, hand.before, hand.sublayer);
         block.norms[0] = {{0.0, 0.0}, {7.0, 0.0}};
         block.step(hand.context, hand.stream);
         CHECK(hand.sublayer.seen.amplitude[0] == doctest::Approx((0.3 / std::sqrt(1.75 * 2.0) + 0.07) / 3.0));
@@ -244,7 +246,7 @@ TEST_CASE("BlockStep: norm(alpha x + W x) against explicit matrices") {
     LinearStep sublayer;
     sublayer.matrix = decomposition.get(scale, d);
     sublayer.gradient = setting.crossing.fold(at_sum);
-    BlockStep<Weighted> block(tiny, depth, before, sublayer);
+    BlockStep block(plan(Weighted::formula, depth), tiny, before, sublayer);
     for (std::size_t i = 0; i < cases.size(); ++i) {
         CAPTURE(cases[i].eta);
         CAPTURE(cases[i].entering);

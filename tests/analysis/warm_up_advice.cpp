@@ -17,7 +17,8 @@ namespace {
 /// A report of P with this eta_half and nothing else to say.
 template <class P>
 FirstStepReport report_of(double eta_half, const StepRule& rule = StepRule::adam()) {
-    FirstStepReport report = detail::empty_first_step_report<P>(ReferenceModel{.layers = 6, .width = 128}, rule);
+    FirstStepReport report =
+        detail::empty_first_step_report(any_placement<P>, ReferenceModel{.layers = 6, .width = 128}, rule);
     report.eta_half.value = eta_half;
     report.initial.hidden.token_correlation.value = 0.5;
     return report;

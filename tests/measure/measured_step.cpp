@@ -12,7 +12,9 @@ using namespace normplace;
 
 namespace {
 
-using PreLNStep = detail::MeasuredStep<PreLN, double, LayerNorm<double>>;
+struct PreLNStep : detail::MeasuredStep<double, LayerNorm<double>> {
+    explicit PreLNStep(const ReferenceModel& model) : MeasuredStep(any_placement<PreLN>, model, false) {}
+};
 
 ReferenceModel stepped_model() {
     ReferenceModel model;
@@ -35,7 +37,7 @@ double hidden_differences(PreLNStep& step, double eta) {
 }  // namespace
 
 TEST_CASE("a step of size 0 is the network before it, sublayer by sublayer") {
-    PreLNStep step(stepped_model(), false);
+    PreLNStep step(stepped_model());
     step.prepare(3, nullptr, StepRule::adam());
     SteppedNetwork network;
     step.read(0.01, network);
@@ -48,7 +50,7 @@ TEST_CASE("a step of size 0 is the network before it, sublayer by sublayer") {
 }
 
 TEST_CASE("a seed is itself again after another one's steps, gains and biases included") {
-    PreLNStep step(stepped_model(), false);
+    PreLNStep step(stepped_model());
     step.prepare(1, nullptr, StepRule::sgd());
     const double before = hidden_differences(step, 0.3), response = step.response();
     step.prepare(2, nullptr, StepRule::adam());
@@ -59,7 +61,7 @@ TEST_CASE("a seed is itself again after another one's steps, gains and biases in
 }
 
 TEST_CASE("eta_half leaves half of the differences") {
-    PreLNStep step(stepped_model(), false);
+    PreLNStep step(stepped_model());
     step.prepare(0, nullptr, StepRule::adam());
     const double whole = hidden_differences(step, 0.0), half = step.eta_half(step.response());
     CHECK(hidden_differences(step, half) == doctest::Approx(0.5 * whole).epsilon(5e-3));
@@ -67,7 +69,7 @@ TEST_CASE("eta_half leaves half of the differences") {
 
 TEST_CASE("without vectors the matrices alone step") {
     StepRule rule = StepRule::sgd();
-    PreLNStep step(stepped_model(), false);
+    PreLNStep step(stepped_model());
     step.prepare(0, nullptr, rule);
     const double all = step.response();
     rule.vectors = false;
@@ -79,7 +81,7 @@ TEST_CASE("without vectors the matrices alone step") {
 TEST_CASE("an update of nothing moves nothing") {
     StepRule rule = StepRule::adam();
     rule.epsilon = std::numeric_limits<double>::infinity();
-    PreLNStep step(stepped_model(), false);
+    PreLNStep step(stepped_model());
     step.prepare(0, nullptr, rule);
     CHECK(step.response() == 0.0);
     CHECK(std::isinf(step.eta_half(0.0)));

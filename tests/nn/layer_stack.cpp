@@ -23,7 +23,7 @@ struct Layer {
     struct Cache {
         DropoutKey dropout;
     };
-    Layer(const Options&, const Depth& depth) : number(static_cast<double>(depth.layer)) {}
+    Layer(const AnyPlacement&, const Options&, const Depth& depth) : number(static_cast<double>(depth.layer)) {}
     template <class Self>
     static std::tuple<> members(Self&) {
         return {};
@@ -32,17 +32,29 @@ struct Layer {
 };
 
 template <class P>
-struct Stack : LayerStack<P, Layer, LayerNorm<double>> {
-    using Base = LayerStack<P, Layer, LayerNorm<double>>;
-    explicit Stack(const Layer::Options& options) : Base("Stack", options) {}
+struct Stack : LayerStack<Layer, LayerNorm<double>> {
+    using Base = LayerStack<Layer, LayerNorm<double>>;
+    explicit Stack(const Layer::Options& options)
+        : Base("Stack", any_placement<P>, options, {.layers = options.layers}) {}
     using Base::backward_layers, Base::forward_layers;
 };
 
-const auto add_number = [](std::size_t l, const Layer& layer, const Activations<double>& x, Activations<double>& y,
-                           Layer::Cache&) {
+// To the s-th stream its number times s + 1.
+const auto add_number = [](std::size_t l, const Layer& layer, std::span<const Activations<double>> x,
+                           std::span<Activations<double>> y, Layer::Cache&) {
     CHECK(layer.number == static_cast<double>(l + 1));
-    y = x;
-    for (double& entry : y.storage()) entry += layer.number;
+    REQUIRE(x.size() == y.size());
+    for (std::size_t s = 0; s < x.size(); ++s) {
+        y[s] = x[s];
+        for (double& entry : y[s].storage()) entry += static_cast<double>(s + 1) * layer.number;
+    }
+};
+
+struct TwoStreams {
+    static constexpr auto name = "two-streams";
+    static constexpr auto r = stream(1, "r");
+    static constexpr auto formula = streams(norm(x + f(x)), r + f(x));
+    static constexpr auto output = 2.0 * x + norm(r);
 };
 
 }  // namespace
@@ -64,6 +76,39 @@ TEST_CASE("layers run in order, and a final norm follows exactly where the place
     for (std::size_t i = 0; i < x.size(); ++i) CHECK(normed.data()[i] == doctest::Approx(expected.data()[i]));
     CHECK(parameter_count(post) == 0);
     CHECK(parameter_count(pre) == 8);
+}
+
+TEST_CASE("several streams start as the input, and end as the placement's output says") {
+    const Activations<double> x = random_activations(1, 2, 4, 1), dy = random_activations(1, 2, 4, 2);
+    Activations<double> y, dx, normed;
+    const Stack<TwoStreams> stack({.layers = 3, .width = 4});
+    Stack<TwoStreams>::Cache cache;
+    stack.forward_layers(x, y, cache, add_number);
+    Activations<double> r = x, dr;
+    for (double& entry : r.storage()) entry += 12.0;
+    LayerNorm<double>::Cache norm_cache;
+    LayerNorm<double>::Gradients norm_gradients;
+    const LayerNorm<double> norm(NormOptions{.width = 4});
+    zero_gradients(norm, norm_gradients);
+    norm.forward(r, normed, norm_cache);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        CHECK(y.data()[i] == doctest::Approx(2.0 * (x.data()[i] + 6.0) + normed.data()[i]));
+
+    Stack<TwoStreams>::Gradients gradients;
+    zero_gradients(stack, gradients);
+    stack.backward_layers(dy, dx, cache, gradients,
+                          [](std::size_t, const Layer&, std::span<const Activations<double>> out,
+                             std::span<Activations<double>> in, Layer::Cache&, NoParameters&) {
+                              for (std::size_t s = 0; s < out.size(); ++s) in[s] = out[s];
+                          });
+    norm.backward(dy, dr, norm_cache, norm_gradients);
+    for (std::size_t i = 0; i < x.size(); ++i)
+        CHECK(dx.data()[i] == doctest::Approx(2.0 * dy.data()[i] + dr.data()[i]));
+    for (std::size_t i = 0; i < 4; ++i)
+        CHECK(gradients.output.norms[0].gain[i] == doctest::Approx(norm_gradients.gain[i]));
+    std::vector<std::string> names;
+    for_each_parameter([&](const std::string& name, auto&) { names.push_back(name); }, stack);
+    CHECK(names == std::vector<std::string>{"final_norm.gain", "final_norm.bias"});
 }
 
 TEST_CASE("every layer gets its own dropout key, of the caller's rate") {

@@ -119,7 +119,7 @@ TEST_CASE("two norms are two parameters") {
     static_assert(Placement<PeriLN>);
     static_assert(!Placement<ReusedNorm>);
     auto block = drawn_block<PeriLN>();
-    static_assert(block.norms.size() == 2);
+    REQUIRE(block.norms.size() == 2);
     const Activations<double> before = branch(block, input);
     block.norms[0].gain.fill(3.0);  // norm_out: scales the branch
     CHECK(distance(branch(block, input), times(3.0, before)) < 1e-12);

@@ -152,3 +152,31 @@ TEST_CASE("gradients so large that threads share them are zeroed everywhere") {
     zero_gradients(layer, gradients);
     CHECK(std::all_of(gradients.weight.begin(), gradients.weight.end(), [](float g) { return g == 0.0f; }));
 }
+
+namespace {
+struct Gated {
+    using Scalar = double;
+    detail::NamedElements<Vector<double>> gates;
+    struct Gradients {
+        detail::NamedElements<Vector<double>> gates;
+        template <class Self>
+        static auto members(Self& self) {
+            return std::make_tuple(named("", self.gates));
+        }
+    };
+};
+}  // namespace
+
+TEST_CASE("elements with names of their own: gradients take them over") {
+    detail::NamedElements<Vector<double>> gates;
+    gates.add("alpha", Vector<double>::from_shape({2}));
+    gates.add("beta", Vector<double>::from_shape({3}));
+    Gated block{gates};
+    Gated::Gradients gradients;
+    zero_gradients(block, gradients);
+    CHECK(gradients.gates.names == std::vector<std::string>{"alpha", "beta"});
+    CHECK(gradients.gates[1].size() == 3);
+    std::vector<std::string> names;
+    for_each_parameter([&](const std::string& name, auto&, auto&) { names.push_back(name); }, block, gradients);
+    CHECK(names == std::vector<std::string>{"alpha", "beta"});
+}

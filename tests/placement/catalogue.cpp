@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <normplace/placement/catalogue.hpp>
+#include <normplace/placement/plan.hpp>
 
 #include <cmath>
 #include <type_traits>
@@ -43,13 +44,13 @@ TEST_CASE("a final norm exactly where the stream ends un-normalised") {
 }
 
 TEST_CASE("each block owns as many norms as its formula shows") {
-    static_assert(norm_count<PostLN> == 1);
-    static_assert(norm_count<PreLN> == 1);
-    static_assert(norm_count<NoNorm> == 0);
-    static_assert(norm_count<ResPostNorm> == 1);
-    static_assert(norm_count<PeriLN> == 2);
-    static_assert(norm_count<DeepNorm> == 1);
-    static_assert(norm_count<LayerNormScaling> == 1);
+    static_assert(syntax::count_norms(PostLN::formula) == 1);
+    static_assert(syntax::count_norms(PreLN::formula) == 1);
+    static_assert(syntax::count_norms(NoNorm::formula) == 0);
+    static_assert(syntax::count_norms(ResPostNorm::formula) == 1);
+    static_assert(syntax::count_norms(PeriLN::formula) == 2);
+    static_assert(syntax::count_norms(DeepNorm::formula) == 1);
+    static_assert(syntax::count_norms(LayerNormScaling::formula) == 1);
     static_assert(std::is_same_v<SandwichLN, PeriLN>);
 }
 
@@ -63,15 +64,18 @@ TEST_CASE("only DeepNorm changes the initialization") {
 }
 
 TEST_CASE("DeepNorm: alpha = (2L)^(1/4) on the stream, in every layer and sublayer") {
-    const Scalar on_stream = DeepNorm::formula.input.left.factor;  // norm(alpha * x + f(x)): left is alpha * x
-    static_assert(std::is_same_v<std::remove_cv_t<decltype(DeepNorm::formula.input.left.input)>, syntax::Stream>);
-    static_assert(
-        std::is_same_v<std::remove_cv_t<decltype(DeepNorm::formula.input.right)>, syntax::Sublayer<syntax::Stream>>);
+    const auto on_stream = [](const Depth& depth) {  // norm(alpha * x + f(x))
+        const Plan there = plan(DeepNorm::formula, depth);
+        REQUIRE(there.steps.size() == 2);
+        CHECK(there.steps[0].input[0].factor == 1.0);
+        CHECK(there.steps[1].input[1].factor == 1.0);  // not on f
+        return there.steps[1].input[0].factor;
+    };
     for (const SublayerKind kind : all_kinds) {
-        CHECK(on_stream.at({.layer = 1, .layers = 8, .sublayer = kind}) == close(2.0));  // 16^(1/4)
-        CHECK(on_stream.at({.layer = 8, .layers = 8, .sublayer = kind}) == close(2.0));
-        CHECK(on_stream.at({.layer = 5, .layers = 12, .sublayer = kind}) == close(2.2133638394006434));  // 24^(1/4)
-        CHECK(on_stream.at({.layer = 1, .layers = 1, .sublayer = kind}) == close(1.189207115002721));    // 2^(1/4)
+        CHECK(on_stream({.layer = 1, .layers = 8, .sublayer = kind}) == close(2.0));  // 16^(1/4)
+        CHECK(on_stream({.layer = 8, .layers = 8, .sublayer = kind}) == close(2.0));
+        CHECK(on_stream({.layer = 5, .layers = 12, .sublayer = kind}) == close(2.2133638394006434));  // 24^(1/4)
+        CHECK(on_stream({.layer = 1, .layers = 1, .sublayer = kind}) == close(1.189207115002721));    // 2^(1/4)
     }
 }
 
@@ -92,11 +96,13 @@ TEST_CASE("DeepNorm: gain (8L)^(-1/4), not its inverse, on the value path and th
 }
 
 TEST_CASE("LayerNormScaling: 1/sqrt(l), l the layer for both of its sublayers") {
-    const Scalar on_norm = LayerNormScaling::formula.right.input.factor;  // x + f(scale * norm(x))
+    const auto on_norm = [](const Depth& depth) {  // x + f(scale * norm(x))
+        return plan(LayerNormScaling::formula, depth).steps[1].input[0].factor;
+    };
     for (const SublayerKind kind : all_kinds)
         for (const std::size_t layers : {std::size_t{9}, std::size_t{100}}) {
-            CHECK(on_norm.at({.layer = 1, .layers = layers, .sublayer = kind}) == 1.0);
-            CHECK(on_norm.at({.layer = 4, .layers = layers, .sublayer = kind}) == close(0.5));
-            CHECK(on_norm.at({.layer = 9, .layers = layers, .sublayer = kind}) == close(1.0 / 3.0));
+            CHECK(on_norm({.layer = 1, .layers = layers, .sublayer = kind}) == 1.0);
+            CHECK(on_norm({.layer = 4, .layers = layers, .sublayer = kind}) == close(0.5));
+            CHECK(on_norm({.layer = 9, .layers = layers, .sublayer = kind}) == close(1.0 / 3.0));
         }
 }

@@ -1,79 +1,97 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a formula's tree says about itself at compile time: how many sublayers, which norm slots, which scalars.
+// What a formula says about itself at compile time: its nodes, how many sublayers, which slots, which streams.
 #include <doctest/doctest.h>
 
 #include <normplace/placement/formula.hpp>
-
-#include <type_traits>
 
 using namespace normplace;
 
 namespace {
 
+constexpr auto r = stream(1, "r");
 constexpr auto pre_ln = x + f(norm(x));
-constexpr auto peri_ln = x + norm<out>(f(norm<in>(x)));
-constexpr auto half = x + 0.5 * f(x);
+constexpr auto post_ln = norm(x + f(x));
+constexpr Condition early{"early", [](const Depth& d) { return 2 * d.layer <= d.layers; }};
+constexpr auto mixed = when(early, post_ln, pre_ln);
 
 constexpr Scalar depth_law = scalar("depth", [](const Depth& d) { return static_cast<double>(d.layer * d.layers); });
-constexpr auto scaled = norm(depth_law * x + f(x));
+
+/// The nodes of one kind.
+constexpr std::size_t count(const Formula& formula, Node::Kind kind) { return syntax::count(formula, kind); }
 
 }  // namespace
 
-TEST_CASE("a formula's type is its syntax tree") {
-    using namespace syntax;
-    static_assert(std::is_same_v<std::remove_const_t<decltype(pre_ln)>, Sum<Stream, Sublayer<Norm<Label{}, Stream>>>>);
-    static_assert(std::is_same_v<std::remove_const_t<decltype(half)>, Sum<Stream, Scaled<Sublayer<Stream>>>>);
-    static_assert(
-        std::is_same_v<std::remove_const_t<decltype(scaled)>, Norm<Label{}, Sum<Scaled<Stream>, Sublayer<Stream>>>>);
-    static_assert(Expression<decltype(pre_ln)>);
-    static_assert(!Expression<double>);
-    static_assert(!Expression<Scalar>);
+TEST_CASE("operands stand before what uses them, and equal nodes are one") {
+    static_assert(pre_ln.size == 4);
+    for (std::size_t i = 0; i < mixed.size; ++i) {
+        const Node& node = mixed.nodes[i];
+        if (node.kind != Node::Kind::stream) CHECK(node.first < i);
+        if (node.kind == Node::Kind::sum || node.kind == Node::Kind::choice) CHECK(node.second < i);
+    }
+    static_assert(count(x + f(x) + f(x), Node::Kind::sublayer) == 1);  // the same f(x)
+    static_assert(count(x + f(x) + f(norm(x)), Node::Kind::sublayer) == 2);
+    static_assert(count(streams(norm(x + f(x)), r + f(x)), Node::Kind::sublayer) == 1);
+    static_assert(count(0.5 * x + 0.25 * x, Node::Kind::scaled) == 2);
+    static_assert(count(norm<in>(x) + norm<out>(x), Node::Kind::norm) == 2);
+    static_assert(x + f(x) == x + f(x));
+    static_assert(!(x + f(x) == x + f(norm(x))));
 }
 
-TEST_CASE("sublayers are counted wherever they stand") {
-    static_assert(syntax::count(x).sublayers == 0);
-    static_assert(syntax::count(norm(x)).sublayers == 0);
-    static_assert(syntax::count(pre_ln).sublayers == 1);
-    static_assert(syntax::count(scaled).sublayers == 1);
-    static_assert(syntax::count(f(f(x))).sublayers == 2);
-    static_assert(syntax::count(f(f(x))).streams == 1);
-    static_assert(syntax::count(f(x) + (x + 2.0 * norm(f(x)))).streams == 3);
-    static_assert(syntax::count_terms(f(x) + 0.5 * (x + 2.0 * norm(f(x) + x))) == 3);
-    static_assert(syntax::count(f(x) + (x + 2.0 * norm(f(x)))).sublayers == 2);
+TEST_CASE("sublayers are counted for every way in which choices can fall") {
+    static_assert(syntax::has_sublayers(pre_ln, 1));
+    static_assert(syntax::has_sublayers(norm(x), 0));
+    static_assert(syntax::has_sublayers(f(f(x)), 2));
+    static_assert(syntax::has_sublayers(mixed, 1));
+    static_assert(!syntax::has_sublayers(when(early, x + f(x), x), 1));
+    static_assert(!syntax::has_sublayers(when(early, x, x + f(x)), 1));
+    static_assert(syntax::has_sublayers(when(in_attention, mixed, f(x)), 1));
+    static_assert(syntax::count_norms(mixed) == 2);
+    static_assert(syntax::count_gates(learned("a", 0.0) * x + gate("b", 1.0) * x) == 2);
 }
 
-TEST_CASE("slots are listed as they are read, each norm with its own") {
-    static_assert(syntax::slots(x).empty());
-    static_assert(syntax::slots(pre_ln).size() == 1);
-    static_assert(syntax::slots(pre_ln)[0] == Label{});
-    static_assert(syntax::slots(peri_ln).size() == 2);
-    static_assert(syntax::slots(peri_ln)[0] == out);
-    static_assert(syntax::slots(peri_ln)[1] == in);
-    static_assert(syntax::slot_index(syntax::slots(peri_ln), in) == 1);
-    static_assert(syntax::slot_index(syntax::slots(peri_ln), Label{"elsewhere"}) == 2);
-    static_assert(syntax::slots(norm<"mine">(x))[0] == Label{"mine"});
+TEST_CASE("a slot used twice is seen, the unnamed one included; once on each side of a choice is once") {
+    static_assert(syntax::has_distinct_names(x + norm<out>(f(norm<in>(x)))));
+    static_assert(!syntax::has_distinct_names(x + norm(f(norm(x)))));
+    static_assert(!syntax::has_distinct_names(norm<in>(x) + 2.0 * norm<out>(f(norm<in>(2.0 * x)))));
+    static_assert(syntax::has_distinct_names(f(norm(x)) + norm(x)));  // one norm, read twice
+    static_assert(syntax::has_distinct_names(mixed));
+    static_assert(!syntax::has_distinct_names(learned("a", 0.0) * x + learned("a", 0.0) * f(x)));
 }
 
-TEST_CASE("a slot used twice is seen, the unnamed one included") {
-    static_assert(syntax::all_distinct(syntax::slots(peri_ln)));
-    static_assert(!syntax::all_distinct(syntax::slots(x + norm(f(norm(x))))));
-    static_assert(!syntax::all_distinct(syntax::slots(norm<in>(x) + 2.0 * norm<out>(f(norm<in>(x))))));
+TEST_CASE("streams that are read must be given") {
+    static_assert(syntax::reads_streams_below(x + f(x), 1));
+    static_assert(!syntax::reads_streams_below(x + f(r), 1));
+    static_assert(streams(norm(x + f(x)), r + f(x)).result_count == 2);
+    static_assert(when(early, streams(x + f(x), r), streams(r, x + f(x))).result_count == 2);
+}
+
+TEST_CASE("a formula that is not the same everywhere says so") {
+    static_assert(!syntax::depends_on_depth(0.5 * x + f(norm(x))));
+    static_assert(syntax::depends_on_depth(depth_law * x + f(x)));
+    static_assert(syntax::depends_on_depth(mixed));
+    static_assert(syntax::depends_on_depth(x + gate("g", [](const Depth&) { return 1.0; }) * f(x)));
+    static_assert(!syntax::depends_on_depth(x + gate("g", 0.1) * f(x)));
 }
 
 TEST_CASE("a scalar is a constant, or a law of the depth") {
-    CHECK(half.right.factor.at(Depth{}) == 0.5);
-    CHECK(half.right.factor.at(Depth{.layer = 3, .layers = 7}) == 0.5);
+    CHECK(Scalar{{}, 0.5, nullptr}.at(Depth{.layer = 3, .layers = 7}) == 0.5);
     CHECK(depth_law.at(Depth{.layer = 3, .layers = 7}) == 21.0);
-    CHECK(scaled.input.left.factor.at(Depth{.layer = 2, .layers = 5}) == 10.0);
-    CHECK(scaled.input.left.factor.name == Label{"depth"});
+    CHECK(depth_law.name == Label{"depth"});
 }
 
-TEST_CASE("a scalar multiplies what stands right of it, a sum in brackets included") {
-    constexpr auto sum = 2.0 * (x + f(x));
-    static_assert(std::is_same_v<decltype(sum.input), syntax::Sum<syntax::Stream, syntax::Sublayer<syntax::Stream>>>);
-    constexpr auto nested = depth_law * (0.5 * f(x));
-    CHECK(nested.factor.at(Depth{.layer = 2, .layers = 2}) * nested.input.factor.at(Depth{}) == 2.0);
+TEST_CASE("what the grammar cannot hold is refused") {
+    CHECK_THROWS_WITH(f(streams(x, r)), "normplace: streams(...) stands outermost in a formula");
+    CHECK_THROWS_WITH(x + streams(x, r), "normplace: streams(...) stands outermost in a formula");
+    CHECK_THROWS_WITH(when(early, x, streams(x, r)),
+                      "normplace: both sides of when(...) have the same number of streams");
+    CHECK_THROWS_WITH(stream(4, "s"), "normplace: a formula has at most 4 streams");
+    const auto many = [] {
+        Formula sum = x;
+        for (int i = 1; i < 40; ++i) sum = sum + static_cast<double>(i) * x;
+        return sum;
+    };
+    CHECK_THROWS_WITH(many(), "normplace: a formula has at most 64 different terms");
 }
 
 TEST_CASE("a label holds up to 23 characters and compares by its text") {

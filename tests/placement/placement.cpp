@@ -62,6 +62,34 @@ struct NumberForFinalNorm {
     static constexpr auto formula = x + f(norm(x));
     static constexpr int final_norm = 1;
 };
+struct UnknownStream {
+    static constexpr auto name = "unknown-stream";
+    static constexpr auto formula = stream(1, "r") + f(x);
+    static constexpr bool final_norm = false;
+};
+struct OutputWithSublayer {
+    static constexpr auto name = "output-with-sublayer";
+    static constexpr auto formula = x + f(x);
+    static constexpr auto output = f(x);
+};
+struct OutputOfUnknownStream {
+    static constexpr auto name = "output-of-unknown-stream";
+    static constexpr auto formula = x + f(x);
+    static constexpr auto output = norm(stream(1, "r"));
+};
+struct InsideWithoutDepth {
+    static constexpr auto name = "inside-without-depth";
+    static constexpr auto formula = x + f(x);
+    static constexpr bool final_norm = false;
+    static SublayerNorms inside() { return {}; }
+};
+struct TwoStreams {
+    static constexpr auto name = "two-streams";
+    static constexpr auto r = stream(1, "r");
+    static constexpr auto formula = streams(norm(x + f(x)), r + f(x));
+    static constexpr auto output = x + norm(r);
+    static SublayerNorms inside(const Depth& depth) { return {.query = depth.layer == 1}; }
+};
 struct GainWithoutDepth {
     static constexpr auto name = "gain-without-depth";
     static constexpr auto formula = x + f(norm(x));
@@ -111,6 +139,30 @@ TEST_CASE("one thing missing, and it is none; only that requirement is missed") 
     static_assert(!Placement<NoFinalNorm> && !requirement::has_final_norm<NoFinalNorm>);
     static_assert(!Placement<NumberForFinalNorm> && !requirement::has_final_norm<NumberForFinalNorm>);
     static_assert(requirement::has_name<NoFinalNorm> && requirement::has_formula<NoFinalNorm>);
+}
+
+TEST_CASE("streams and the stack's output fit together") {
+    static_assert(Placement<TwoStreams> && explain_placement<TwoStreams>());
+    static_assert(stream_count<TwoStreams> == 2 && stream_count<Complete> == 1);
+    static_assert(!Placement<UnknownStream> && !requirement::has_its_streams<UnknownStream>);
+    static_assert(!Placement<OutputWithSublayer> && !requirement::has_output<OutputWithSublayer>);
+    static_assert(!Placement<OutputOfUnknownStream> && !requirement::has_output<OutputOfUnknownStream>);
+    static_assert(!Placement<InsideWithoutDepth> && !requirement::has_usable_inside<InsideWithoutDepth>);
+}
+
+TEST_CASE("a placement as a value has what its type has") {
+    const AnyPlacement& two = any_placement<TwoStreams>;
+    CHECK(two.name == "two-streams");
+    CHECK(two.streams() == 2);
+    CHECK(two.final_norm());
+    CHECK(two.inside(Depth{.layer = 1, .layers = 2}).query);
+    CHECK_FALSE(two.inside(Depth{.layer = 2, .layers = 2}).query);
+    const AnyPlacement& complete = any_placement<Complete>;
+    CHECK(complete.output == norm(x));
+    CHECK(complete.gain(Role::query, Depth{}) == 2.0);
+    CHECK(complete.inside(Depth{}) == SublayerNorms{});
+    CHECK(any_placement<PostLN>.output == x);
+    CHECK_FALSE(any_placement<PostLN>.final_norm());
 }
 
 TEST_CASE("a gain that cannot be called is refused, not passed over") {

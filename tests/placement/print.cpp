@@ -28,6 +28,18 @@ TEST_CASE("constants print as they are written, and a scaled sum keeps its brack
     CHECK(to_string(norm<"mine">(x)) == "norm<mine>(x)");
 }
 
+TEST_CASE("learned factors, choices and streams") {
+    CHECK(to_string(x + gate("lambda", 0.1) * f(norm(x))) == "x + lambda * f(norm(x))");
+    CHECK(to_string(learned("a", 0.0) * (x + f(x))) == "a * (x + f(x))");
+    CHECK(to_string(x - f(x)) == "x - f(x)");
+    CHECK(to_string(x - 2.0 * (x + f(x))) == "x - 2 * (x + f(x))");
+    CHECK(to_string(f(x) - (x + norm(x))) == "f(x) - (x + norm(x))");
+    CHECK(to_string(when(in_attention, x + f(x), norm(x + f(x)))) == "attention ? x + f(x) : norm(x + f(x))");
+    CHECK(to_string(x + when(in_attention, f(x), norm(f(x)))) == "x + (attention ? f(x) : norm(f(x)))");
+    constexpr auto r = stream(1, "r");
+    CHECK(to_string(streams(norm(x + f(x)), r + f(x))) == "norm(x + f(x)); r + f(x)");
+}
+
 TEST_CASE("a slot's norm as a parameter's name") {
     CHECK(norm_name(Label{}) == "norm");
     CHECK(norm_name(in) == "norm_in");

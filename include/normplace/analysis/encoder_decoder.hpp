@@ -29,18 +29,6 @@ namespace normplace {
 
 namespace detail {
 
-/// The encoder's final norm by itself, as a block.
-struct NormAlone {
-    static constexpr auto formula = normplace::norm(x);
-};
-class NoSublayer final : public SublayerMoments {
-    TokenKernel forward(const TokenKernel& input, const Fluctuation&) override { return input; }
-    double transfer() const override { return 0.0; }
-    double fresh(const Fluctuation&) const override { return 0.0; }
-    double norm_variance() const override { return 0.0; }
-    TokenKernel backward(const TokenKernel& gradient) override { return gradient; }
-};
-
 class EncoderMemory final : public AnyMemory {
 public:
     explicit EncoderMemory(MemoryMoments memory) : AnyMemory(memory.layout.sequence()), moments(std::move(memory)) {}
@@ -61,10 +49,11 @@ void finish(StackReport<Layer>& stack, ReportSums& sums) {
     sums.finish(stack.final_norm);
 }
 
-inline EncoderDecoderReport predict_encoder_decoder(const PlacementMoments& encoder_placement,
-                                                    const PlacementMoments& decoder_placement,
-                                                    EncoderDecoderReport report) {
-    const EncoderDecoderModel& model = report.model;
+inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_placement,
+                                                    const AnyPlacement& decoder_placement,
+                                                    const EncoderDecoderModel& model) {
+    EncoderDecoderReport report = empty_report(encoder_placement, decoder_placement, model);
+    const double width = static_cast<double>(model.width);
     const ReferenceModel encoder_model = model.encoder(), decoder_model = model.decoder();
     const PredictionInput source = random_tokens(encoder_model), target = random_tokens(decoder_model);
     std::vector<ReportedLayer> encoder_layers, decoder_layers;
@@ -76,35 +65,37 @@ inline EncoderDecoderReport predict_encoder_decoder(const PlacementMoments& enco
     ReportSums sums;
     sums.next_input();
 
-    StackMoments encoder(encoder_placement, encoder_model, kernel, softmax);
+    StackMoments encoder(encoder_placement, encoder_model, kernel, softmax,
+                         {.stack = StackKind::encoder, .other_layers = model.decoder_layers});
     sums.add(report.encoder.input, source.layout, source.stream);
     encoder.forward(source.layout, source.stream, encoder_layers, encoder_scores, sums);
-    MemoryMoments output{source.layout, encoder.output(), encoder.output_fluctuation()};
-    NoSublayer no_sublayer;
-    BlockMoments<NormAlone, SublayerMoments> final_norm(source.layout, static_cast<double>(model.width), model.epsilon,
-                                                        Depth{}, no_sublayer);
-    if (encoder_placement.final_norm) output.kernel = final_norm.forward(output.kernel, output.fluctuation);
-    sums.add(report.memory, source.layout, output.kernel);
-    EncoderMemory memory(std::move(output));
+    OutputMoments encoder_output(encoder_placement, source.layout, width, model.epsilon, false);
+    StreamFluctuations fluctuations = encoder.output_fluctuations();
+    TokenKernel encoded = encoder_output.forward(encoder.output(), fluctuations);
+    sums.add(report.memory, source.layout, encoded);
+    EncoderMemory memory({source.layout, std::move(encoded), fluctuations[0]});
 
-    StackMoments decoder(decoder_placement, decoder_model, kernel, softmax, &memory);
+    StackMoments decoder(decoder_placement, decoder_model, kernel, softmax,
+                         {.stack = StackKind::decoder, .other_layers = model.encoder_layers}, &memory);
     sums.add(report.decoder.input, target.layout, target.stream);
     decoder.forward(target.layout, target.stream, decoder_layers, decoder_scores, sums);
 
-    LossMoments loss = loss_moments(target, decoder_model, decoder.output(), decoder_placement.final_norm, softmax);
+    OutputMoments decoder_output(decoder_placement, target.layout, width, model.epsilon, true);
+    fluctuations = decoder.output_fluctuations();
+    const TokenKernel last = decoder_output.forward(decoder.output(), fluctuations);
+    LossMoments loss = loss_moments(target, decoder_model, last, decoder_output.ends_in_norm(), softmax);
     sums.add(report.loss, loss.loss);
     sums.add(report.readout, loss.readout);
-    if (decoder_placement.final_norm) sums.add(report.decoder.final_norm, loss.final_norm);
+    if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, loss.final_norm);
+    StreamKernels gradient = decoder_output.backward(std::move(loss.gradient));
+    if (!decoder_output.norms().empty()) sums.add(report.decoder.final_norm, decoder_output.norms()[0]);
 
-    sums.add_gradient(report.decoder.input, target.layout,
-                      decoder.backward(target.layout, std::move(loss.gradient), decoder_layers, loss.last_norm,
-                                       decoder_scores, sums));
-    TokenKernel gradient = memory.moments.gradient;
-    sums.add_gradient(report.memory, source.layout, gradient);
-    if (encoder_placement.final_norm) {
-        gradient = final_norm.backward(gradient);
-        sums.add(report.encoder.final_norm, final_norm.norms[0]);
-    }
+    sums.add_gradient(
+        report.decoder.input, target.layout,
+        decoder.backward(target.layout, std::move(gradient), decoder_layers, loss.last_norm, decoder_scores, sums));
+    sums.add_gradient(report.memory, source.layout, memory.moments.gradient);
+    gradient = encoder_output.backward(memory.moments.gradient);
+    if (!encoder_output.norms().empty()) sums.add(report.encoder.final_norm, encoder_output.norms()[0]);
     sums.add_gradient(
         report.encoder.input, source.layout,
         encoder.backward(source.layout, std::move(gradient), encoder_layers, NormSquares{}, encoder_scores, sums));
@@ -134,8 +125,7 @@ template <class PE, class PD>
 EncoderDecoderReport predict_encoder_decoder(const EncoderDecoderModel& model) {
     static_assert(explain_placement<PE>() && explain_placement<PD>());
     model.check();
-    return detail::predict_encoder_decoder(detail::placement_moments<PE>(), detail::placement_moments<PD>(),
-                                           empty_report<PE, PD>(model));
+    return detail::predict_encoder_decoder(any_placement<PE>, any_placement<PD>, model);
 }
 
 }  // namespace normplace

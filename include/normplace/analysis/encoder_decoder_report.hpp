@@ -92,9 +92,9 @@ struct EncoderDecoderReport {
     std::vector<std::string> warnings;  ///< where the theory leaves the range in which it holds
 };
 
-/// A report of the form that placements PE and PD give it, whose every number is not available.
-template <class PE, class PD>
-EncoderDecoderReport empty_report(const EncoderDecoderModel& model) {
+/// A report of the form that the two placements give it, whose every number is not available.
+inline EncoderDecoderReport empty_report(const AnyPlacement& encoder, const AnyPlacement& decoder,
+                                         const EncoderDecoderModel& model) {
     EncoderDecoderReport report;
     report.model = model;
     const auto take = [](auto& stack, GradientReport form) {
@@ -103,9 +103,12 @@ EncoderDecoderReport empty_report(const EncoderDecoderModel& model) {
         stack.final_norm = form.final_norm;
         for (const LayerReport& layer : form.layers) static_cast<LayerReport&>(stack.layers.emplace_back()) = layer;
     };
-    take(report.encoder, empty_report<PE>(model.encoder()));
-    take(report.decoder, empty_report<PD>(model.decoder()));
-    for (DecoderLayerReport& layer : report.decoder.layers) layer.cross_attention.norms = layer.attention.norms;
+    take(report.encoder, empty_report(encoder, model.encoder()));
+    take(report.decoder, empty_report(decoder, model.decoder()));
+    std::size_t l = 0;
+    for (DecoderLayerReport& layer : report.decoder.layers)
+        detail::name_parameters(decoder.formula, {++l, model.decoder_layers, SublayerKind::cross_attention},
+                                layer.cross_attention);
     return report;
 }
 

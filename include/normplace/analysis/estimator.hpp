@@ -17,33 +17,38 @@
 namespace normplace::detail {
 
 /// The prediction for one input after another, summed into a report: squares of norms, until `finish` takes the roots.
-class AnyEstimator {
+class Estimator {
 public:
-    AnyEstimator(const PlacementMoments& placement, const ReferenceModel& model, GradientReport report)
+    Estimator(const AnyPlacement& placement, const ReferenceModel& model)
         : placement_(placement),
           model_(model),
           kernel_(model.activation),
-          report_(std::move(report)),
+          report_(empty_report(placement, model)),
           scores_(model.sequence) {
         for (LayerReport& layer : report_.layers) layers_.push_back({&layer});
     }
-    AnyEstimator(const AnyEstimator&) = delete;
-    AnyEstimator& operator=(const AnyEstimator&) = delete;
+    Estimator(const Estimator&) = delete;
+    Estimator& operator=(const Estimator&) = delete;
 
     void add(const PredictionInput& input) {
         sums_.next_input();
         const TokenLayout& layout = input.layout;
-        StackMoments stack(placement_, model_, kernel_, softmax_);
+        StackMoments stack(placement_, model_, kernel_, softmax_, Depth{});
         sums_.add(report_.input, layout, input.stream);
         stack.forward(layout, input.stream, layers_, scores_, sums_);
 
-        LossMoments loss = loss_moments(input, model_, stack.output(), placement_.final_norm, softmax_);
+        OutputMoments output(placement_, layout, static_cast<double>(model_.width), model_.epsilon, true);
+        StreamFluctuations fluctuations = stack.output_fluctuations();
+        const TokenKernel last = output.forward(stack.output(), fluctuations);
+        LossMoments loss = loss_moments(input, model_, last, output.ends_in_norm(), softmax_);
         sums_.add(report_.loss, loss.loss);
         sums_.add(report_.readout, loss.readout);
-        if (placement_.final_norm) sums_.add(report_.final_norm, loss.final_norm);
+        if (output.ends_in_norm()) sums_.add(report_.final_norm, loss.final_norm);
 
+        StreamKernels at_streams = output.backward(std::move(loss.gradient));
+        if (!output.norms().empty()) sums_.add(report_.final_norm, output.norms()[0]);
         const TokenKernel gradient =
-            stack.backward(layout, std::move(loss.gradient), layers_, loss.last_norm, scores_, sums_);
+            stack.backward(layout, std::move(at_streams), layers_, loss.last_norm, scores_, sums_);
         sums_.add_gradient(report_.input, layout, gradient);
         if (input.batch) add_embeddings(*input.batch, layout, gradient);
     }
@@ -80,7 +85,7 @@ private:
         sums_.add(report_.position_embedding, width * position);
     }
 
-    PlacementMoments placement_;
+    AnyPlacement placement_;
     ReferenceModel model_;
     ActivationKernel kernel_;
     SoftmaxTable softmax_;
@@ -88,13 +93,6 @@ private:
     std::vector<ReportedLayer> layers_;
     ReportSums sums_;
     ScoreRange scores_;
-};
-
-template <Placement P>
-class Estimator : public AnyEstimator {
-public:
-    explicit Estimator(const ReferenceModel& model)
-        : AnyEstimator(placement_moments<P>(), model, empty_report<P>(model)) {}
 };
 
 }  // namespace normplace::detail

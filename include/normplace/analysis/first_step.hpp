@@ -25,6 +25,19 @@
 
 namespace normplace {
 
+/// Whether the theory of the first step covers the placement: it has one stream, no learned factors and no norms inside
+/// the sublayer.
+template <class P>
+inline constexpr bool has_first_step = stream_count<P> == 1 && syntax::count_gates(P::formula) == 0 &&
+                                       !placement_requirement::mentions_inside<P>;
+template <class P>
+constexpr bool explain_first_step() {
+    static_assert(has_first_step<P>,
+                  "normplace: the first step is predicted for placements with one stream, without learned factors and "
+                  "without norms inside the sublayer; measure_first_step has no such limits.");
+    return true;
+}
+
 /// The text of one step: the batch that gives the gradients, and the next one, of which the first sequence is looked
 /// at.
 struct StepBatches {
@@ -119,9 +132,9 @@ private:
 /// @throws std::invalid_argument when the model's sizes do not fit (ReferenceModel::check)
 template <class P>
 FirstStep first_step(const ReferenceModel& model, const StepRule& rule) {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_first_step<P>());
     model.check();
-    detail::NetworkBeforeStep network(detail::step_placement<P>(), model, rule, detail::random_tokens(model));
+    detail::NetworkBeforeStep network(any_placement<P>, model, rule, detail::random_tokens(model));
     detail::NewSequence next = detail::random_sequence(network.crossing());
     return {std::move(network), std::move(next), rule};
 }
@@ -130,11 +143,11 @@ FirstStep first_step(const ReferenceModel& model, const StepRule& rule) {
 /// @throws std::invalid_argument when a batch does not fit the model's batch, sequence or vocabulary
 template <class P>
 FirstStep first_step(const ReferenceModel& model, const StepRule& rule, const StepBatches& batches) {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_first_step<P>());
     model.check();
     detail::check_batch(model, batches.batch);
     detail::check_batch(model, batches.next);
-    detail::NetworkBeforeStep network(detail::step_placement<P>(), model, rule, detail::given_tokens(batches.batch));
+    detail::NetworkBeforeStep network(any_placement<P>, model, rule, detail::given_tokens(batches.batch));
     detail::NewSequence next =
         detail::given_sequence(network.crossing(), network.input_gradient(), rule, batches.batch, batches.next);
     return {std::move(network), std::move(next), rule};
@@ -142,11 +155,11 @@ FirstStep first_step(const ReferenceModel& model, const StepRule& rule, const St
 
 namespace detail {
 
-template <class P>
-FirstStepReport empty_first_step_report(const ReferenceModel& model, const StepRule& rule) {
+inline FirstStepReport empty_first_step_report(const AnyPlacement& placement, const ReferenceModel& model,
+                                               const StepRule& rule) {
     FirstStepReport report;
-    report.placement = P::name;
-    report.formula = syntax::to_string(P::formula);
+    report.placement = placement.name;
+    report.formula = to_string(placement.formula);
     report.model = model;
     report.rule = rule;
     return report;
@@ -218,7 +231,7 @@ template <class P>
 FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& rule,
                                    const std::vector<double>& learning_rates = {}) {
     detail::check_learning_rates(learning_rates);
-    detail::FirstStepMean mean(detail::empty_first_step_report<P>(model, rule));
+    detail::FirstStepMean mean(detail::empty_first_step_report(any_placement<P>, model, rule));
     mean.add(first_step<P>(model, rule), learning_rates);
     return mean.finish();
 }
@@ -237,7 +250,7 @@ FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& 
                                    const std::vector<double>& learning_rates = {}) {
     detail::check_learning_rates(learning_rates);
     if (batches.empty()) throw std::invalid_argument("predict_first_step: there are no batches, expected at least 1");
-    detail::FirstStepMean mean(detail::empty_first_step_report<P>(model, rule));
+    detail::FirstStepMean mean(detail::empty_first_step_report(any_placement<P>, model, rule));
     for (const StepBatches& step : batches) mean.add(first_step<P>(model, rule, step), learning_rates);
     return mean.finish();
 }

@@ -33,15 +33,16 @@ inline WithinMean mean_within(const TokenLayout& layout, const TokenKernel& kern
 }
 
 /// The relative variance of one pair of a x + b f(g x): the stream's own fluctuations, which the branch follows with
-/// `followed` = d F_ij / d K_ij, those that the branch adds, `fresh`, and the products of the two parts' independent
-/// directions: [(a^2 + b^2 followed)^2 V_x + b^4 fresh u_f^2 + 2 a^2 b^2 u_x u_f / D] / (a^2 u_x + b^2 u_f)^2.
-inline double combined_relative(const Fluctuation& stream, double branch_spread, double stream_square,
-                                double branch_square, double followed, double fresh, double width) {
-    const double own = (stream_square + branch_square * followed) * stream.spread;
-    const double u_x = stream_square * stream.spread, u_f = branch_square * branch_spread, total = u_x + u_f;
+/// d F_ij / d K_ij, those that the branch adds, `fresh`, and the products of the two parts' independent directions:
+/// [(u_x + followed)^2 relative + fresh u_f^2 + 2 u_x u_f / D] / (u_x + u_f)^2, with u_x = `stream.spread` and u_f the
+/// two parts' shares of the spread (a^2 and b^2 in them), and `followed` what of u_f follows the stream.
+inline double combined_relative(const Fluctuation& stream, double branch_spread, double followed, double fresh,
+                                double width) {
+    const double own = stream.spread + followed, total = stream.spread + branch_spread;
     if (!(total > 0.0)) return stream.relative;
-    const double relative =
-        (own * own * stream.relative + fresh * u_f * u_f + 2.0 * u_x * u_f / width) / (total * total);
+    const double relative = (own * own * stream.relative + fresh * branch_spread * branch_spread +
+                             2.0 * stream.spread * branch_spread / width) /
+                            (total * total);
     return std::fmin(relative, 1.0);  // tokens differ in one dimension at least
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Walks a placement's formula in moments: forward, from the covariances of the stream x to those of the block's output;
-// backward, from those of the gradient at the output to those at x. One of the interpreters of the grammar
-// (placement/formula.hpp).
+// Follows a placement's plan in moments: forward, from the covariances of the streams to those of the block's results;
+// backward, from those of the gradient at the results to those at the streams. One of the readers of the formula
+// (placement/plan.hpp).
 //
-// Inside one block every expression is, token by token, a x + b F, with F the sublayer's output, independent of x: `x`
-// is (1, 0), `f(...)` is (0, 1), a sum adds, a factor multiplies, and a norm divides both by the root of the second
-// moment a^2 K_ii + b^2 F_ii + epsilon. So covariances are a_i a_j K_ij + b_i b_j F_ij, and x + norm(x) is no special
-// case. Backward, each node has one path to the root, and its gradient is the root's times the factors on that path.
+// Inside one block every expression is, token by token, a x + b F, with F the sublayer's output, independent of x (and
+// a_1 x_1 + a_2 x_2 + ... where there are several streams): a stream is (1, 0), `f(...)` is (0, 1), a sum adds, a
+// factor multiplies, and a norm divides by the root of the second moment a^2 K_ii + b^2 F_ii + epsilon. So covariances
+// are a_i a_j K_ij + b_i b_j F_ij, and x + norm(x) is no special case. A gate is the factor that it starts with.
+// Backward, the gradient at an expression is the results' times factors, plus, where f reads it, that of f's input
+// times factors, which is independent of the other.
 #pragma once
 
 #include <array>
@@ -16,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include <normplace/analysis/fluctuation.hpp>
-#include <normplace/analysis/token_kernel.hpp>
-#include <normplace/placement/formula.hpp>
+#include <normplace/analysis/stream_moments.hpp>
+#include <normplace/analysis/sublayer_moments.hpp>
+#include <normplace/placement/plan.hpp>
 
 namespace normplace {
 
@@ -27,98 +29,299 @@ struct NormSquares {
     double gain = 0.0, bias = 0.0;
 };
 
-/// One residual block: the formula of `P` around one sublayer (sublayer_moments.hpp), which maps covariances forward
-/// and backward and says how its output fluctuates: transfer(), fresh(Fluctuation) and norm_variance().
-template <class P, class Sublayer>
+/// One residual block: the plan of its formula around one sublayer.
 class BlockMoments {
-    static constexpr auto slot_names = syntax::slots(P::formula);
-
 public:
-    BlockMoments(const TokenLayout& layout, double width, double epsilon, const Depth& depth, Sublayer& sublayer)
-        : layout_(layout), width_(width), epsilon_(epsilon), depth_(depth), sublayer_(sublayer) {}
+    /// plan and sublayer are kept by reference.
+    BlockMoments(const Plan& plan, const TokenLayout& layout, double width, double epsilon, SublayerMoments& sublayer)
+        : norms(plan.norms.size()),
+          gates(plan.gates.size()),
+          plan_(plan),
+          layout_(layout),
+          width_(width),
+          epsilon_(epsilon),
+          sublayer_(sublayer) {}
 
-    /// Covariances of the block's output; `fluctuation`, of the stream, becomes that of the output.
-    TokenKernel forward(const TokenKernel& stream, Fluctuation& fluctuation) {
-        return combine(enter(stream, fluctuation));
+    /// Covariances of the block's results; `fluctuations`, of the streams, become those of the results.
+    StreamKernels forward(const StreamKernels& streams, StreamFluctuations& fluctuations) {
+        enter(streams, fluctuations);
+        const std::size_t count = results_.size();
+        StreamKernels output(count);
+        StreamFluctuations after(count);
+        for (std::size_t r = 0; r < count; ++r) {
+            for (std::size_t q = 0; q < count; ++q)
+                output(r, q) = q == r ? combine(results_[r]) : between(results_[r], results_[q]);
+            after[r] = fluctuation_of(results_[r]);
+        }
+        fluctuations = std::move(after);
+        return output;
     }
     /// What backward needs of forward, without the output.
-    void prepare(const TokenKernel& stream, Fluctuation fluctuation) { enter(stream, fluctuation); }
+    void prepare(const StreamKernels& streams, const StreamFluctuations& fluctuations) { enter(streams, fluctuations); }
 
-    /// Covariances of the gradient at x, from those at the block's output. Needs forward's state.
-    TokenKernel backward(const TokenKernel& gradient) {
-        const PerToken nothing(layout_.classes(), 0.0);
-        root_ = &gradient;
-        to_stream_ = to_input_ = nothing;
-        inside_ = false;
-        walk_back(P::formula, PerToken(layout_.classes(), 1.0));
-        TokenKernel result(layout_.entries());
-        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-            result[e] = to_stream_[i] * to_stream_[j] * gradient[e] + to_input_[i] * to_input_[j] * input_gradient_[e];
-        });
+    /// Covariances of the gradient at the streams, from those at the block's results. Needs forward's state.
+    StreamKernels backward(const StreamKernels& gradient) {
+        const std::size_t streams = plan_.streams;
+        std::vector<Path> paths(streams + plan_.steps.size(), Path(gradient.streams(), layout_.classes()));
+        gradient_ = &gradient;
+        const PerToken one(layout_.classes(), 1.0);
+        for (std::size_t r = 0; r < plan_.results.size(); ++r)
+            for (const Plan::Term& term : plan_.results[r]) add(term.factor, one, paths[term.source].from_results[r]);
+        for (std::size_t k = plan_.steps.size(); k-- > 0;) {
+            const Plan::Step& step = plan_.steps[k];
+            Path path = paths[streams + k];
+            if (step.kind == Node::Kind::sublayer) {
+                input_gradient_ = sublayer_.backward(kernel(path, path));
+                path = Path(gradient.streams(), layout_.classes());
+                path.from_input = one;
+            } else if (step.kind == Node::Kind::gated) {
+                gates[step.index] = width_ * layout_.inner(kernel(path, path), combine(gated_[step.index]));
+                scale(path, plan_.gates[step.index].start);
+            } else {
+                back_through_norm(k, path);
+            }
+            for (const Plan::Term& term : step.input) add(term.factor, path, paths[term.source]);
+        }
+        StreamKernels result(streams);
+        for (std::size_t s = 0; s < streams; ++s)
+            for (std::size_t t = 0; t < streams; ++t) result(s, t) = kernel(paths[s], paths[t]);
         return result;
     }
 
-    /// In the order of the formula's slots; backward fills it.
-    std::array<NormSquares, slot_names.size()> norms{};
+    /// In the order of the plan's norms and gates; backward fills them. A gate's is E||dLoss/d gate||^2.
+    std::vector<NormSquares> norms;
+    std::vector<double> gates;
 
 private:
     struct Coefficients {
-        PerToken stream, branch;
-        double stream_norm = 0.0, branch_norm = 0.0;  // relative variances of the two parts' squared norms
-        bool normalised = false;                      // a norm, perhaps times a factor
-        double widening = 0.0;                        // what the norm adds to 1 - rho, relative
-        double log_spread = 0.0;                      // and to the variance of its logarithm
+        std::array<PerToken, Formula::most_streams + 1> parts;  // of the streams, then of F
+        std::array<double, Formula::most_streams + 1> norm{};   // relative variances of the parts' squared norms
+        bool normalised = false;                                // a norm, perhaps times a factor
+        double widening = 0.0;                                  // what the norm adds to 1 - rho, relative
+        double log_spread = 0.0;                                // and to the variance of its logarithm
+    };
+    /// The factors between an expression and what gradients come from: the results, and f's input.
+    struct Path {
+        std::array<PerToken, Formula::most_streams> from_results;
+        PerToken from_input;
+        Path(std::size_t results, std::size_t classes) : from_input(classes) {
+            for (std::size_t r = 0; r < results; ++r) from_results[r] = PerToken(classes);
+        }
+    };
+    /// The streams' part of an expression: all streams share most of what they are made of, so their relative variances
+    /// are averaged, weighted by what each contributes.
+    struct StreamPart {
+        double square = 0.0;  // second moment
+        double norm = 0.0;    // relative variance of the squared norm
+        Fluctuation fluctuation;
     };
 
-    Coefficients enter(const TokenKernel& stream, Fluctuation& fluctuation) {
-        stream_ = stream;
-        stream_mean_ = mean_within(layout_, stream);
-        fluctuation_ = fluctuation;
-        fluctuation_.spread = stream_mean_.same - stream_mean_.different;
-        const Coefficients root = walk(P::formula);
-        fluctuation.relative = combined_relative(
-            fluctuation_, branch_mean_.same - branch_mean_.different, mean_square(root.stream),
-            mean_square(root.branch), sublayer_.transfer() * input_square_, sublayer_.fresh(fluctuation_), width_);
-        fluctuation.norm = norm_variance(root);
-        fluctuation.log_spread = fluctuation_.log_spread + root.log_spread;
-        return root;
+    std::size_t branch() const { return plan_.streams; }
+
+    void enter(const StreamKernels& streams, const StreamFluctuations& fluctuations) {
+        streams_ = streams;
+        fluctuations_ = fluctuations;
+        means_.clear();
+        for (std::size_t s = 0; s < plan_.streams; ++s)
+            for (std::size_t t = 0; t < plan_.streams; ++t) means_.push_back(mean_within(layout_, streams_(s, t)));
+        branch_ = {};
+        input_ = {};
+        branch_mean_ = {0.0, 0.0};
+        values_.clear();
+        values_.reserve(plan_.steps.size());
+        gated_.resize(plan_.gates.size());
+        roots_.resize(plan_.norms.size());
+        outputs_.resize(plan_.norms.size());
+        inverse_square_.resize(plan_.norms.size());
+        for (const Plan::Step& step : plan_.steps) {
+            Coefficients input = sum(step.input);
+            if (step.kind == Node::Kind::sublayer) values_.push_back(through_sublayer(input));
+            else if (step.kind == Node::Kind::gated) {
+                gated_[step.index] = input;
+                const double start = plan_.gates[step.index].start;
+                for (PerToken& part : input.parts)
+                    for (double& a : part) a *= start;
+                values_.push_back(std::move(input));
+            } else values_.push_back(through_norm(step.index, std::move(input)));
+        }
+        results_.clear();
+        for (const Plan::Terms& result : plan_.results) results_.push_back(sum(result));
+    }
+
+    Coefficients through_sublayer(const Coefficients& input) {
+        input_ = stream_part(input);
+        const double input_norm = norm_variance(input);
+        Fluctuation entering = input_.fluctuation;
+        entering.norm = input_norm;
+        entering.log_spread += input.log_spread;
+        branch_ = sublayer_.forward(combine(input), entering);
+        branch_mean_ = mean_within(layout_, branch_);
+        Coefficients c = nothing();
+        c.parts[branch()] = PerToken(layout_.classes(), 1.0);
+        c.norm[branch()] = input_norm + sublayer_.norm_variance();
+        return c;
+    }
+    Coefficients through_norm(std::size_t index, Coefficients c) {
+        widen(c);
+        inverse_square_[index] = has_stream(c) ? 1.0 : 1.0 + norm_variance(c);
+        c.norm.fill(0.0);
+        c.normalised = true;
+        PerToken& root = roots_[index];
+        root = PerToken(layout_.classes());
+        for (std::size_t i = 0; i < root.size(); ++i) {
+            root[i] = std::sqrt(square_at(c, i) + epsilon_);
+            for (std::size_t p = 0; p <= branch(); ++p) c.parts[p][i] /= root[i];
+        }
+        outputs_[index] = c;
+        return c;
+    }
+
+    Coefficients nothing() const {
+        Coefficients c;
+        for (std::size_t p = 0; p <= branch(); ++p) c.parts[p] = PerToken(layout_.classes());
+        return c;
+    }
+    Coefficients of(std::size_t source) const {
+        if (source >= plan_.streams) return values_[source - plan_.streams];
+        Coefficients c = nothing();
+        c.parts[source] = PerToken(layout_.classes(), 1.0);
+        c.norm[source] = fluctuations_[source].norm;
+        return c;
+    }
+    Coefficients sum(const Plan::Terms& terms) const {
+        Coefficients c = of(terms[0].source);
+        if (terms[0].factor != 1.0)
+            for (PerToken& part : c.parts)
+                for (double& a : part) a *= terms[0].factor;
+        for (std::size_t k = 1; k < terms.size(); ++k) {
+            const Coefficients other = of(terms[k].source);
+            for (std::size_t p = 0; p <= branch(); ++p) {
+                add(terms[k].factor, other.parts[p], c.parts[p]);
+                c.norm[p] = std::fmax(c.norm[p], other.norm[p]);
+            }
+            c.normalised = false;
+            c.widening = c.log_spread = 0.0;
+        }
+        return c;
+    }
+
+    static void add(double factor, const PerToken& what, PerToken& to) {
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * what[i];
+    }
+    static void add(double factor, const Path& what, Path& to) {
+        for (std::size_t r = 0; r < to.from_results.size(); ++r) add(factor, what.from_results[r], to.from_results[r]);
+        add(factor, what.from_input, to.from_input);
+    }
+    static void scale(Path& path, double factor) {
+        for (PerToken& from : path.from_results)
+            for (double& p : from) p *= factor;
+        for (double& p : path.from_input) p *= factor;
+    }
+    static double mean_product(const PerToken& a, const PerToken& b) {
+        double sum = 0.0;
+        for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+        return sum / static_cast<double>(a.size());
+    }
+    bool has_stream(const Coefficients& c) const {
+        for (std::size_t s = 0; s < plan_.streams; ++s)
+            if (mean_product(c.parts[s], c.parts[s]) != 0.0) return true;
+        return false;
+    }
+
+    StreamPart stream_part(const Coefficients& c) const {
+        StreamPart part;
+        for (std::size_t s = 0; s < plan_.streams; ++s) {
+            double share = 0.0;
+            for (std::size_t t = 0; t < plan_.streams; ++t) {
+                const double product = mean_product(c.parts[s], c.parts[t]);
+                const WithinMean& mean = means_[s * plan_.streams + t];
+                share += product * mean.same;
+                part.fluctuation.spread += product * (mean.same - mean.different);
+            }
+            part.square += share;
+            if (plan_.streams == 1) share = 1.0;
+            part.norm += share * c.norm[s];
+            part.fluctuation.relative += share * fluctuations_[s].relative;
+            part.fluctuation.log_spread += share * fluctuations_[s].log_spread;
+        }
+        if (plan_.streams > 1 && part.square > 0.0)
+            for (double* average : {&part.norm, &part.fluctuation.relative, &part.fluctuation.log_spread})
+                *average /= part.square;
+        return part;
     }
 
     // Of a x + b F: the two parts' own, and the fluctuating product x.F.
-    double norm_variance(const Coefficients& c) const {
+    double norm_variance(const Coefficients& c) const { return norm_variance(c, stream_part(c)); }
+    double norm_variance(const Coefficients& c, const StreamPart& stream) const {
         if (c.normalised) return 0.0;
-        const double x = mean_square(c.stream) * stream_mean_.same, f = mean_square(c.branch) * branch_mean_.same;
-        const double total = x + f;
+        const PerToken& b = c.parts[branch()];
+        const double x = stream.square, f = mean_product(b, b) * branch_mean_.same, total = x + f;
         if (!(total > 0.0)) return 0.0;
-        return (x * x * c.stream_norm + f * f * c.branch_norm + 4.0 * x * f / width_) / (total * total);
+        return (x * x * stream.norm + f * f * c.norm[branch()] + 4.0 * x * f / width_) / (total * total);
+    }
+
+    Fluctuation fluctuation_of(const Coefficients& c) const {
+        StreamPart stream = stream_part(c);
+        const PerToken& b = c.parts[branch()];
+        const double branch_square = mean_product(b, b);
+        Fluctuation result;
+        result.relative =
+            combined_relative(stream.fluctuation, branch_square * (branch_mean_.same - branch_mean_.different),
+                              branch_square * sublayer_.transfer() * input_.fluctuation.spread,
+                              sublayer_.fresh(input_.fluctuation), width_);
+        result.norm = norm_variance(c, stream);
+        result.log_spread = stream.fluctuation.log_spread + c.log_spread;
+        return result;
     }
 
     // What dividing by a fluctuating norm does to 1 - rho. The mean grows by the norm's relative variance, less the
     // part of the differences that points along the token and is lost, 1/D; a stream that was normalised before has
     // lost it already. Tokens that are not aligned fluctuate apart, hence the powers of rho (see combine).
     void widen(Coefficients& c) const {
-        const double variance = norm_variance(c), a = mean_square(c.stream), b = mean_square(c.branch);
-        const double x = a * stream_mean_.same, f = b * branch_mean_.same;
-        const double x_spread = a * fluctuation_.spread, f_spread = b * (branch_mean_.same - branch_mean_.different);
+        const StreamPart stream = stream_part(c);
+        const PerToken& b = c.parts[branch()];
+        const double variance = norm_variance(c, stream), branch_square = mean_product(b, b);
+        const double x = stream.square, f = branch_square * branch_mean_.same;
+        const double x_spread = stream.fluctuation.spread,
+                     f_spread = branch_square * (branch_mean_.same - branch_mean_.different);
         if (!(x + f > 0.0) || !(x_spread + f_spread > 0.0)) return;
-        const double kept = c.stream_norm > 0.0 ? 0.0 : x / (x + f) * x_spread / (x_spread + f_spread);
+        const double kept = stream.norm > 0.0 ? 0.0 : x / (x + f) * x_spread / (x_spread + f_spread);
         const double rho = 1.0 - (x_spread + f_spread) / (x + f);
         c.widening = variance - (1.0 - kept) / width_;
         c.log_spread = variance * rho * rho;
     }
 
-    static double mean_square(const PerToken& factors) {
-        double sum = 0.0;
-        for (const double factor : factors) sum += factor * factor;
-        return sum / static_cast<double>(factors.size());
+    /// Second moment for one class of tokens.
+    double square_at(const Coefficients& c, std::size_t i) const {
+        const std::size_t entry = layout_.diagonal(i);
+        double q = 0.0;
+        for (std::size_t s = 0; s < plan_.streams; ++s)
+            for (std::size_t t = 0; t < plan_.streams; ++t)
+                if (c.parts[s][i] != 0.0 && c.parts[t][i] != 0.0)
+                    q += c.parts[s][i] * c.parts[t][i] * streams_(s, t)[entry];
+        const double b = c.parts[branch()][i];
+        return b != 0.0 ? q + b * b * branch_[entry] : q;
     }
-    TokenKernel combine(const Coefficients& c) const {
+    /// Covariances of two expressions, without what norms do to 1 - rho.
+    TokenKernel between(const Coefficients& a, const Coefficients& b) const {
         TokenKernel result(layout_.entries());
         const bool has_branch = branch_.size() > 0;
-        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-            result[e] = c.stream[i] * c.stream[j] * stream_[e];
-            if (has_branch) result[e] += c.branch[i] * c.branch[j] * branch_[e];
-        });
+        for (std::size_t s = 0; s < plan_.streams; ++s)
+            for (std::size_t t = 0; t < plan_.streams; ++t) {
+                const TokenKernel& stream = streams_(s, t);
+                const PerToken &left = a.parts[s], &right = b.parts[t];
+                layout_.for_each_entry(
+                    [&](std::size_t e, std::size_t i, std::size_t j) { result[e] += left[i] * right[j] * stream[e]; });
+            }
+        if (has_branch) {
+            const PerToken &left = a.parts[branch()], &right = b.parts[branch()];
+            layout_.for_each_entry(
+                [&](std::size_t e, std::size_t i, std::size_t j) { result[e] += left[i] * right[j] * branch_[e]; });
+        }
+        return result;
+    }
+    TokenKernel combine(const Coefficients& c) const {
+        TokenKernel result = between(c, c);
         if (c.widening == 0.0) return result;
         // 1 - rho times 1 + widening rho (1 + rho)/2: for Gaussian vectors, where widening = 1/D, Fisher's mean of a
         // sample correlation.
@@ -131,88 +334,22 @@ private:
         return result;
     }
 
-    Coefficients walk(syntax::Stream) {
-        return {PerToken(layout_.classes(), 1.0), PerToken(layout_.classes(), 0.0), fluctuation_.norm};
+    /// Covariances of the gradients at two expressions.
+    TokenKernel kernel(const Path& a, const Path& b) const {
+        TokenKernel result(layout_.entries());
+        const auto add_product = [&](const PerToken& left, const PerToken& right, const TokenKernel& source) {
+            layout_.for_each_entry(
+                [&](std::size_t e, std::size_t i, std::size_t j) { result[e] += left[i] * right[j] * source[e]; });
+        };
+        for (std::size_t r = 0; r < gradient_->streams(); ++r)
+            for (std::size_t q = 0; q < gradient_->streams(); ++q)
+                add_product(a.from_results[r], b.from_results[q], (*gradient_)(r, q));
+        if (input_gradient_.size() > 0) add_product(a.from_input, b.from_input, input_gradient_);
+        return result;
     }
-    template <class Input>
-    Coefficients walk(const syntax::Sublayer<Input>& e) {
-        branch_ = {};  // its input holds no F
-        branch_mean_ = {0.0, 0.0};
-        const Coefficients input = walk(e.input);
-        input_square_ = mean_square(input.stream);
-        const double input_norm = norm_variance(input);
-        branch_ = sublayer_.forward(combine(input), {input_square_ * fluctuation_.spread, fluctuation_.relative,
-                                                     input_norm, fluctuation_.log_spread + input.log_spread});
-        branch_mean_ = mean_within(layout_, branch_);
-        return {PerToken(layout_.classes(), 0.0), PerToken(layout_.classes(), 1.0), 0.0,
-                input_norm + sublayer_.norm_variance()};
-    }
-    template <Label slot, class Input>
-    Coefficients walk(const syntax::Norm<slot, Input>& e) {
-        Coefficients c = walk(e.input);
-        widen(c);
-        constexpr std::size_t index = syntax::slot_index(slot_names, slot);
-        inverse_square_[index] = mean_square(c.stream) == 0.0 ? 1.0 + norm_variance(c) : 1.0;
-        c.stream_norm = c.branch_norm = 0.0;
-        c.normalised = true;
-        PerToken& root = roots_[index];
-        root = PerToken(layout_.classes());
-        for (std::size_t i = 0; i < root.size(); ++i) {
-            const std::size_t entry = layout_.diagonal(i);
-            double q = c.stream[i] * c.stream[i] * stream_[entry] + epsilon_;
-            if (c.branch[i] != 0.0) q += c.branch[i] * c.branch[i] * branch_[entry];
-            root[i] = std::sqrt(q);
-            c.stream[i] /= root[i];
-            c.branch[i] /= root[i];
-        }
-        outputs_[index] = c;
-        return c;
-    }
-    template <class Left, class Right>
-    Coefficients walk(const syntax::Sum<Left, Right>& e) {
-        Coefficients c = walk(e.left);
-        const Coefficients other = walk(e.right);
-        for (std::size_t i = 0; i < c.stream.size(); ++i) {
-            c.stream[i] += other.stream[i];
-            c.branch[i] += other.branch[i];
-        }
-        c.stream_norm = std::fmax(c.stream_norm, other.stream_norm);
-        c.branch_norm = std::fmax(c.branch_norm, other.branch_norm);
-        c.normalised = false;
-        c.widening = c.log_spread = 0.0;
-        return c;
-    }
-    template <class Input>
-    Coefficients walk(const syntax::Scaled<Input>& e) {
-        Coefficients c = walk(e.input);
-        const double factor = e.factor.at(depth_);
-        for (double& a : c.stream) a *= factor;
-        for (double& b : c.branch) b *= factor;
-        return c;
-    }
-
-    // `path` is the product of the factors between a node and the root, or f's input when the node is inside f.
-    void walk_back(syntax::Stream, const PerToken& path) {
-        PerToken& sum = inside_ ? to_input_ : to_stream_;
-        for (std::size_t i = 0; i < path.size(); ++i) sum[i] += path[i];
-    }
-    template <class Input>
-    void walk_back(const syntax::Sublayer<Input>& e, const PerToken& path) {
-        TokenKernel gradient(layout_.entries());
-        layout_.for_each_entry(
-            [&](std::size_t k, std::size_t i, std::size_t j) { gradient[k] = path[i] * path[j] * (*root_)[k]; });
-        input_gradient_ = sublayer_.backward(gradient);
-        inside_ = true;
-        walk_back(e.input, PerToken(path.size(), 1.0));
-        inside_ = false;
-    }
-    template <Label slot, class Input>
-    void walk_back(const syntax::Norm<slot, Input>& e, PerToken path) {
-        constexpr std::size_t index = syntax::slot_index(slot_names, slot);
-        const TokenKernel& source = inside_ ? input_gradient_ : *root_;
-        TokenKernel gradient(layout_.entries());
-        layout_.for_each_entry(
-            [&](std::size_t k, std::size_t i, std::size_t j) { gradient[k] = path[i] * path[j] * source[k]; });
+    void back_through_norm(std::size_t step, Path& path) {
+        const std::size_t index = plan_.steps[step].index;
+        const TokenKernel gradient = kernel(path, path);
         norms[index] = {width_ * layout_.inner(gradient, combine(outputs_[index])), width_ * layout_.total(gradient)};
         // E 1/q exceeds 1/E q by q's relative variance; against that the Jacobian's projection along the token takes
         // 1/D away. Of a Gaussian vector, whose variance is 2/D, the square so gains 1/D in all, under either norm.
@@ -220,35 +357,26 @@ private:
         // branch alone, are estimates. Measured: Peri-LN's matrices were 1.3 % too low without this factor and are
         // within 0.3 % with it, while one layer's W_q went from 1.001 to 1.011 of the measured.
         const double excess = std::sqrt(inverse_square_[index]);
-        for (std::size_t i = 0; i < path.size(); ++i) path[i] *= excess / roots_[index][i];
-        walk_back(e.input, path);
-    }
-    template <class Left, class Right>
-    void walk_back(const syntax::Sum<Left, Right>& e, const PerToken& path) {
-        walk_back(e.left, path);
-        walk_back(e.right, path);
-    }
-    template <class Input>
-    void walk_back(const syntax::Scaled<Input>& e, PerToken path) {
-        const double factor = e.factor.at(depth_);
-        for (double& p : path) p *= factor;
-        walk_back(e.input, path);
+        const PerToken& root = roots_[index];
+        for (PerToken& from : path.from_results)
+            for (std::size_t i = 0; i < from.size(); ++i) from[i] *= excess / root[i];
+        for (std::size_t i = 0; i < root.size(); ++i) path.from_input[i] *= excess / root[i];
     }
 
+    const Plan& plan_;
     const TokenLayout& layout_;
     double width_, epsilon_;
-    Depth depth_;
-    Sublayer& sublayer_;
-    TokenKernel stream_, branch_, input_gradient_;
-    const TokenKernel* root_ = nullptr;
-    PerToken to_stream_, to_input_;
-    std::array<PerToken, slot_names.size()> roots_{};
-    std::array<Coefficients, slot_names.size()> outputs_{};
-    std::array<double, slot_names.size()> inverse_square_{};
-    bool inside_ = false;
-    Fluctuation fluctuation_;
-    WithinMean stream_mean_{}, branch_mean_{};
-    double input_square_ = 0.0;
+    SublayerMoments& sublayer_;
+    StreamKernels streams_;
+    StreamFluctuations fluctuations_;
+    std::vector<WithinMean> means_;  // of every pair of streams
+    TokenKernel branch_, input_gradient_;
+    WithinMean branch_mean_{};
+    StreamPart input_;  // of f
+    std::vector<Coefficients> values_, results_, gated_, outputs_;
+    std::vector<PerToken> roots_;
+    std::vector<double> inverse_square_;
+    const StreamKernels* gradient_ = nullptr;
 };
 
 }  // namespace normplace

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,47 +32,17 @@ inline StepDecomposition decompose_vector_step(const StepRule& rule, double squa
     return rule.vectors ? decompose_table_step(rule, square) : StepDecomposition{};
 }
 
-/// BlockStep of some placement, with what it stands on.
-class AnyBlockStep {
-public:
-    virtual ~AnyBlockStep() = default;
-    virtual SteppedActivations step(const StepContext& context, const SteppedActivations& stream) = 0;
+/// BlockStep with what it stands on.
+struct KeptBlockStep {
+    const BlockBefore before;
+    std::unique_ptr<SublayerStep> sublayer;
+    BlockStep block;
+
+    KeptBlockStep(const Plan& plan, double epsilon, BlockBefore given, std::unique_ptr<SublayerStep> step)
+        : before(std::move(given)), sublayer(std::move(step)), block(plan, epsilon, before, *sublayer) {}
+    KeptBlockStep(const KeptBlockStep&) = delete;
+    KeptBlockStep& operator=(const KeptBlockStep&) = delete;
 };
-
-template <class P>
-class BlockStepOf final : public AnyBlockStep {
-public:
-    BlockStepOf(double epsilon, const Depth& depth, BlockBefore before, std::unique_ptr<SublayerStep> sublayer,
-                std::span<const NormStep> norms)
-        : before_(std::move(before)), sublayer_(std::move(sublayer)), block_(epsilon, depth, before_, *sublayer_) {
-        for (std::size_t i = 0; i < norms.size(); ++i) block_.norms[i] = norms[i];
-    }
-    SteppedActivations step(const StepContext& context, const SteppedActivations& stream) override {
-        return block_.step(context, stream);
-    }
-
-private:
-    const BlockBefore before_;
-    std::unique_ptr<SublayerStep> sublayer_;
-    BlockStep<P> block_;
-};
-
-template <class P>
-std::unique_ptr<AnyBlockStep> make_block_step(double epsilon, const Depth& depth, BlockBefore before,
-                                              std::unique_ptr<SublayerStep> sublayer, std::span<const NormStep> norms) {
-    return std::make_unique<BlockStepOf<P>>(epsilon, depth, std::move(before), std::move(sublayer), norms);
-}
-
-/// A placement as the first step uses it at run time.
-struct StepPlacement {
-    PlacementMoments moments;
-    std::unique_ptr<AnyBlockStep> (*block)(double epsilon, const Depth&, BlockBefore, std::unique_ptr<SublayerStep>,
-                                           std::span<const NormStep>);
-};
-template <Placement P>
-constexpr StepPlacement step_placement() {
-    return {placement_moments<P>(), &make_block_step<P>};
-}
 
 /// A sequence of the next batch as it enters the stack.
 struct NewSequence {
@@ -132,16 +101,17 @@ inline NewSequence given_sequence(const Crossing& crossing, const FoldedKernel& 
 
 class NetworkBeforeStep {
 public:
-    NetworkBeforeStep(const StepPlacement& placement, const ReferenceModel& model, const StepRule& rule,
+    NetworkBeforeStep(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                       const PredictionInput& input)
         : placement_(placement),
+          plans_(placement.formula),
           model_(model),
           rule_(rule),
           crossing_(std::make_unique<Crossing>(input.layout, model.causal)),
           kernel_(std::make_unique<ActivationKernel>(model.activation)),
           softmax_(std::make_unique<SoftmaxTable>()) {
         forward(input.stream);
-        backward(loss_moments(input, model_, streams_.back(), placement_.moments.final_norm, *softmax_));
+        backward(loss_moments(input, model_, streams_.back(), placement_.final_norm(), *softmax_));
     }
 
     const Crossing& crossing() const { return *crossing_; }
@@ -167,11 +137,11 @@ public:
             }
             add_coherent(context, input_gradient_, x);
         }
-        for (const std::unique_ptr<AnyBlockStep>& block : blocks_) {
-            x = block->step(context, x);
+        for (const std::unique_ptr<KeptBlockStep>& kept_block : blocks_) {
+            x = kept_block->block.step(context, x);
             visit(x);
         }
-        if (!placement_.moments.final_norm) return x;
+        if (!placement_.final_norm()) return x;
         PerToken root = layout.diagonal_of(x.covariance);
         for (double& r : root) r = std::sqrt(r + model_.epsilon);
         layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
@@ -182,22 +152,22 @@ public:
     }
 
 private:
-    std::unique_ptr<AnyBlockMoments> block(const Depth& depth, SublayerMoments& sublayer) const {
-        return placement_.moments.block(crossing_->before(), static_cast<double>(model_.width), model_.epsilon, depth,
-                                        sublayer);
+    BlockMoments block(const Depth& depth, SublayerMoments& sublayer) {
+        return {plans_.at(depth), crossing_->before(), static_cast<double>(model_.width), model_.epsilon, sublayer};
     }
-    StackScales scales() const { return {placement_.moments, model_}; }
+    StackScales scales() const { return {placement_, model_}; }
 
     void forward(const TokenKernel& input) {
         const double width = static_cast<double>(model_.width);
         streams_ = {input};
-        fluctuations_ = {{0.0, 1.0 / width, 2.0 / width, 0.0}};
+        fluctuations_.assign(1, StreamFluctuations{});
+        fluctuations_[0][0] = {0.0, 1.0 / width, 2.0 / width, 0.0};
         ScoreRange scores(model_.sequence);
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer) {
                 fluctuations_.push_back(fluctuations_.back());
-                const auto walk = block(Depth{l, model_.layers, kind}, sublayer);
-                streams_.push_back(walk->forward(streams_.back(), fluctuations_.back()));
+                BlockMoments walk = block(Depth{l, model_.layers, kind}, sublayer);
+                streams_.push_back(walk.forward(streams_.back(), fluctuations_.back())[0]);
             };
             AttentionMoments attention(crossing_->before(), scales().attention(l, SublayerKind::attention), *softmax_);
             run(SublayerKind::attention, attention);
@@ -239,20 +209,19 @@ private:
     template <class Step>
     void keep(const Depth& depth, std::size_t index, SublayerMoments& sublayer, const TokenKernel& last, double scale,
               TokenKernel& gradient, const Step& step) {
-        const auto walk = block(depth, sublayer);
-        walk->prepare(streams_.back(), fluctuations_.back());
+        BlockMoments walk = block(depth, sublayer);
+        walk.prepare(streams_.back(), fluctuations_.back());
         BlockBefore before;
         before.gradient = crossing_->fold(gradient);
-        gradient = walk->backward(gradient);
+        gradient = walk.backward(gradient)[0];
         before.stream = crossing_->before().diagonal_of(streams_.back());
         before.branch = crossing_->before().diagonal_of(last);
         for (double& q : before.branch) q *= scale;
-        std::vector<NormStep> norms;
         const double width = static_cast<double>(model_.width);
-        for (const NormSquares& squares : walk->norms())
-            norms.push_back({decompose_vector_step(rule_, squares.gain / width),
-                             decompose_vector_step(rule_, squares.bias / width)});
-        blocks_[index] = placement_.block(model_.epsilon, depth, std::move(before), step(), norms);
+        blocks_[index] = std::make_unique<KeptBlockStep>(plans_.at(depth), model_.epsilon, std::move(before), step());
+        for (std::size_t i = 0; i < walk.norms.size(); ++i)
+            blocks_[index]->block.norms[i] = {decompose_vector_step(rule_, walk.norms[i].gain / width),
+                                              decompose_vector_step(rule_, walk.norms[i].bias / width)};
     }
 
     /// From the expected squared gradient norms of a rows x columns matrix and of its bias.
@@ -316,17 +285,18 @@ private:
         return step;
     }
 
-    StepPlacement placement_;
+    AnyPlacement placement_;
+    Plans plans_;
     ReferenceModel model_;
     StepRule rule_;
     std::unique_ptr<Crossing> crossing_;  // in place when the network is moved, as are the next two
     std::unique_ptr<ActivationKernel> kernel_;
     std::unique_ptr<SoftmaxTable> softmax_;
-    std::vector<std::unique_ptr<AnyBlockStep>> blocks_;
+    std::vector<std::unique_ptr<KeptBlockStep>> blocks_;
     FoldedKernel input_gradient_;
     std::vector<std::string> warnings_;
     std::vector<TokenKernel> streams_;  // while forward and backward run
-    std::vector<Fluctuation> fluctuations_;
+    std::vector<StreamFluctuations> fluctuations_;
 };
 
 }  // namespace normplace::detail

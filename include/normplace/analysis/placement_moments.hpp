@@ -1,71 +1,81 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A placement as the estimator uses it at run time, without its type: only the walk over its formula is compiled for
-// each placement, the estimator once.
+// A placement as the estimator walks through a stack of it: the plan of its formula at each place, and the end of the
+// stack.
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <span>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include <normplace/analysis/moments.hpp>
-#include <normplace/analysis/sublayer_moments.hpp>
 #include <normplace/placement/placement.hpp>
 
 namespace normplace::detail {
 
-/// BlockMoments of some placement.
-class AnyBlockMoments {
+/// The plan of a formula at one place after another. Where it is the same everywhere it is made once.
+class Plans {
 public:
-    virtual ~AnyBlockMoments() = default;
-    virtual TokenKernel forward(const TokenKernel& stream, Fluctuation& fluctuation) = 0;
-    virtual void prepare(const TokenKernel& stream, const Fluctuation& fluctuation) = 0;
-    virtual TokenKernel backward(const TokenKernel& gradient) = 0;
-    virtual std::span<NormSquares> norms() = 0;
-};
+    explicit Plans(const Formula& formula) : formula_(formula), fixed_(!syntax::depends_on_depth(formula)) {}
 
-template <class P>
-class BlockMomentsOf final : public AnyBlockMoments {
-public:
-    BlockMomentsOf(const TokenLayout& layout, double width, double epsilon, const Depth& depth,
-                   SublayerMoments& sublayer)
-        : block_(layout, width, epsilon, depth, sublayer) {}
-    TokenKernel forward(const TokenKernel& stream, Fluctuation& fluctuation) override {
-        return block_.forward(stream, fluctuation);
+    /// Valid until the next call.
+    const Plan& at(const Depth& depth) {
+        if (!fixed_ || plan_.results.empty()) plan_ = plan(formula_, depth);
+        return plan_;
     }
-    void prepare(const TokenKernel& stream, const Fluctuation& fluctuation) override {
-        block_.prepare(stream, fluctuation);
-    }
-    TokenKernel backward(const TokenKernel& gradient) override { return block_.backward(gradient); }
-    std::span<NormSquares> norms() override { return block_.norms; }
 
 private:
-    BlockMoments<P, SublayerMoments> block_;
+    Formula formula_;
+    bool fixed_;
+    Plan plan_;
 };
 
-template <class P>
-std::unique_ptr<AnyBlockMoments> make_block(const TokenLayout& layout, double width, double epsilon, const Depth& depth,
-                                            SublayerMoments& sublayer) {
-    return std::make_unique<BlockMomentsOf<P>>(layout, width, epsilon, depth, sublayer);
+/// Whether an expression is one norm's value, and of which step.
+inline bool is_norm(const Plan& plan, const Plan::Terms& terms) {
+    return terms.size() == 1 && terms[0].factor == 1.0 && terms[0].source >= plan.streams &&
+           plan.steps[terms[0].source - plan.streams].kind == Node::Kind::norm;
 }
 
-struct PlacementMoments {
-    bool final_norm;
-    bool ends_in_norm;         // the formula is norm(...)
-    std::size_t closing_norm;  // and this is that norm's slot
-    double (*gain)(Role, const Depth&);
-    std::unique_ptr<AnyBlockMoments> (*block)(const TokenLayout&, double width, double epsilon, const Depth&,
-                                              SublayerMoments&);
+class NoSublayerMoments final : public SublayerMoments {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation&) override { return input; }
+    double transfer() const override { return 0.0; }
+    double fresh(const Fluctuation&) const override { return 0.0; }
+    double norm_variance() const override { return 0.0; }
+    TokenKernel backward(const TokenKernel& gradient) override { return gradient; }
 };
 
-template <Placement P>
-constexpr PlacementMoments placement_moments() {
-    PlacementMoments result{P::final_norm, false, 0, &initial_gain<P>, &make_block<P>};
-    if constexpr (requires { decltype(P::formula)::slot; }) {
-        result.ends_in_norm = true;
-        result.closing_norm = syntax::slot_index(syntax::slots(P::formula), decltype(P::formula)::slot);
+/// From the streams to the stack's output.
+class OutputMoments {
+public:
+    /// @param before_norm stop before the norm that the output is, which `loss_moments` reads by itself
+    OutputMoments(const AnyPlacement& placement, const TokenLayout& layout, double width, double epsilon,
+                  bool before_norm)
+        : plan_(plan(placement.output, Depth{}, placement.streams())) {
+        ends_in_norm_ = is_norm(plan_, plan_.results[0]);
+        if (ends_in_norm_ && before_norm) {
+            plan_.results[0] = plan_.steps.back().input;
+            plan_.steps.pop_back();
+            plan_.norms.pop_back();
+        }
+        block_.emplace(plan_, layout, width, epsilon, no_sublayer_);
     }
-    return result;
-}
+    OutputMoments(const OutputMoments&) = delete;
+    OutputMoments& operator=(const OutputMoments&) = delete;
+
+    bool ends_in_norm() const { return ends_in_norm_; }
+    TokenKernel forward(const StreamKernels& streams, StreamFluctuations& fluctuations) {
+        return block_->forward(streams, fluctuations)[0];
+    }
+    StreamKernels backward(TokenKernel gradient) { return block_->backward(StreamKernels(std::move(gradient))); }
+    /// The final norm, if it was passed.
+    const std::vector<NormSquares>& norms() const { return block_->norms; }
+
+private:
+    Plan plan_;
+    bool ends_in_norm_ = false;
+    NoSublayerMoments no_sublayer_;
+    std::optional<BlockMoments> block_;
+};
 
 }  // namespace normplace::detail

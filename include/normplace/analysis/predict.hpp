@@ -22,7 +22,7 @@ template <class P>
 GradientReport predict(const ReferenceModel& model) {
     static_assert(explain_placement<P>());
     model.check();
-    detail::Estimator<P> estimator(model);
+    detail::Estimator estimator(any_placement<P>, model);
     estimator.add(detail::random_tokens(model));
     return estimator.finish();
 }
@@ -35,7 +35,7 @@ GradientReport predict(const ReferenceModel& model, const std::vector<TokenBatch
     model.check();
     if (batches.empty()) throw std::invalid_argument("predict: there are no batches, expected at least 1");
     for (const TokenBatch& batch : batches) detail::check_batch(model, batch);
-    detail::Estimator<P> estimator(model);
+    detail::Estimator estimator(any_placement<P>, model);
     for (const TokenBatch& batch : batches) estimator.add(detail::given_tokens(batch));
     return estimator.finish();
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
+#include <normplace/placement/placement.hpp>
+#include <normplace/placement/plan.hpp>
 #include <normplace/placement/print.hpp>
 
 namespace normplace {
@@ -35,7 +37,14 @@ struct NormGradients {
     GradientNorm gain, bias;
 };
 
-/// The residual stream x (B, S, D) as it enters the stack or leaves a sublayer's block.
+/// A learned factor of the block.
+struct GateGradient {
+    std::string name;
+    GradientNorm gradient;
+};
+
+/// The residual stream x (B, S, D), the first where there are several, as it enters the stack or leaves a sublayer's
+/// block.
 struct StreamMoments {
     Moment second_moment;           ///< E x^2 per entry, averaged over tokens
     Moment token_correlation;       ///< sum_{i != j} x_i.x_j / ((S - 1) sum_i x_i.x_i), i and j in one sequence
@@ -45,6 +54,7 @@ struct StreamMoments {
 struct SublayerReport {
     StreamMoments stream;  ///< at the block's output
     std::vector<NormGradients> norms;
+    std::vector<GateGradient> gates;
 };
 
 struct LayerReport {
@@ -73,17 +83,29 @@ struct GradientReport {
     std::vector<std::string> warnings;  ///< where the theory leaves the range in which it holds
 };
 
-/// A report of the form that placement P gives it, whose every number is not available.
-template <class P>
-GradientReport empty_report(const ReferenceModel& model) {
+namespace detail {
+
+/// The norms and gates that a block there has.
+inline void name_parameters(const Formula& formula, const Depth& depth, SublayerReport& report) {
+    const Plan there = plan(formula, depth);
+    for (const Label& slot : there.norms) report.norms.push_back({norm_name(slot), {}, {}});
+    for (const Plan::Gate& gate : there.gates) report.gates.push_back({std::string(gate.name.view()), {}});
+}
+
+}  // namespace detail
+
+/// A report of the form that the placement gives it, whose every number is not available.
+inline GradientReport empty_report(const AnyPlacement& placement, const ReferenceModel& model) {
     GradientReport report;
-    report.placement = P::name;
-    report.formula = syntax::to_string(P::formula);
+    report.placement = placement.name;
+    report.formula = to_string(placement.formula);
     report.model = model;
-    LayerReport layer;
-    for (SublayerReport* sublayer : {&layer.attention, &layer.feed_forward})
-        for (const Label& slot : syntax::slots(P::formula)) sublayer->norms.push_back({norm_name(slot), {}, {}});
-    report.layers.assign(model.layers, layer);
+    report.layers.resize(model.layers);
+    for (std::size_t l = 1; l <= model.layers; ++l) {
+        LayerReport& layer = report.layers[l - 1];
+        detail::name_parameters(placement.formula, {l, model.layers, SublayerKind::attention}, layer.attention);
+        detail::name_parameters(placement.formula, {l, model.layers, SublayerKind::feed_forward}, layer.feed_forward);
+    }
     report.final_norm.name = "final_norm";
     return report;
 }
@@ -111,6 +133,7 @@ void for_each_norm_entry(const std::string& name, Norm& norm, Function& function
 template <class Sublayer, class Function>
 void for_each_sublayer_entry(const std::string& prefix, Sublayer& sublayer, Function& function) {
     for (auto& norm : sublayer.norms) for_each_norm_entry(prefix + norm.name, norm, function);
+    for (auto& gate : sublayer.gates) function(prefix + gate.name, gate.gradient);
     for_each_stream_entry(prefix + "stream", sublayer.stream, function);
 }
 /// Self-attention's or cross-attention's: whatever holds the matrices, and its block.

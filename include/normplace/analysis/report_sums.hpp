@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <span>
 
 #include <normplace/analysis/moments.hpp>
 #include <normplace/analysis/report.hpp>
@@ -30,8 +29,9 @@ public:
         add(norm.gain, squares.gain);
         add(norm.bias, squares.bias);
     }
-    void add(SublayerReport& sublayer, std::span<const NormSquares> squares) const {
-        for (std::size_t i = 0; i < squares.size(); ++i) add(sublayer.norms[i], squares[i]);
+    void add(SublayerReport& sublayer, const BlockMoments& block) const {
+        for (std::size_t i = 0; i < block.norms.size(); ++i) add(sublayer.norms[i], block.norms[i]);
+        for (std::size_t i = 0; i < block.gates.size(); ++i) add(sublayer.gates[i].gradient, block.gates[i]);
     }
     static void add(StreamMoments& moments, const TokenLayout& layout, const TokenKernel& kernel) {
         const double trace = layout.trace(kernel);
@@ -56,6 +56,7 @@ public:
     }
     void finish(SublayerReport& sublayer) {
         for (NormGradients& norm : sublayer.norms) finish(norm);
+        for (GateGradient& gate : sublayer.gates) finish(gate.gradient);
         finish(sublayer.stream);
     }
     void finish(LayerReport& l) {

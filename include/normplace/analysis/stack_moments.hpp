@@ -69,15 +69,19 @@ public:
 
 /// Fan-in times variance of every matrix of a stack.
 struct StackScales {
-    const PlacementMoments& placement;
+    const AnyPlacement& placement;
     const ReferenceModel& model;
+    const Depth place{};  // of the stack
 
+    Depth depth(std::size_t layer, SublayerKind kind) const {
+        return {layer, model.layers, kind, place.stack, place.other_layers};
+    }
     double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
         const double gain = placement.gain(role, depth);
         return static_cast<double>(fan_in) * model.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
     }
     AttentionScales attention(std::size_t layer, SublayerKind kind) const {
-        const Depth depth{layer, model.layers, kind};
+        const Depth depth = this->depth(layer, kind);
         const std::size_t d = model.width;
         return {.width = static_cast<double>(d),
                 .query = scale(Role::query, d, d, depth),
@@ -88,7 +92,7 @@ struct StackScales {
                 .causal = model.causal};
     }
     FeedForwardScales feed_forward(std::size_t layer) const {
-        const Depth depth{layer, model.layers, SublayerKind::feed_forward};
+        const Depth depth = this->depth(layer, SublayerKind::feed_forward);
         return {.width = static_cast<double>(model.width),
                 .feed_forward = static_cast<double>(model.feed_forward),
                 .linear1 = scale(Role::linear1, model.width, model.feed_forward, depth),
@@ -100,24 +104,29 @@ class StackMoments {
 public:
     /// @param model the sizes of this stack
     /// @param memory null for a stack without cross-attention
-    StackMoments(const PlacementMoments& placement, const ReferenceModel& model, ActivationKernel& kernel,
-                 SoftmaxTable& softmax, AnyMemory* memory = nullptr)
-        : placement_(placement), model_(model), kernel_(kernel), softmax_(softmax), memory_(memory) {}
+    /// @param place of the stack: alone, or in an encoder-decoder; its layer and sublayer do not matter
+    StackMoments(const AnyPlacement& placement, const ReferenceModel& model, ActivationKernel& kernel,
+                 SoftmaxTable& softmax, const Depth& place, AnyMemory* memory = nullptr)
+        : placement_(placement),
+          model_(model),
+          place_(place),
+          plans_(placement.formula),
+          kernel_(kernel),
+          softmax_(softmax),
+          memory_(memory) {}
 
     void forward(const TokenLayout& layout, const TokenKernel& stream, const std::vector<ReportedLayer>& layers,
                  ScoreRange& scores, const ReportSums& sums) {
         // Only what enters each block is kept; backward runs the block forward once more.
-        const double width = static_cast<double>(model_.width);
-        streams_ = {stream};
-        fluctuations_ = {{0.0, 1.0 / width, 2.0 / width, 0.0}};
+        start(stream);
         streams_.reserve((memory_ ? 3 : 2) * model_.layers + 1);
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
-                const auto block = make(layout, l, kind, sublayer);
+                BlockMoments block = make(layout, l, kind, sublayer);
                 fluctuations_.push_back(fluctuations_.back());
-                streams_.push_back(block->forward(streams_.back(), fluctuations_.back()));
-                sums.add(sublayer_report.stream, layout, streams_.back());
+                streams_.push_back(block.forward(streams_.back(), fluctuations_.back()));
+                sums.add(sublayer_report.stream, layout, streams_.back()[0]);
             };
             AttentionMoments attention(layout, scales_.attention(l, SublayerKind::attention), softmax_);
             run(SublayerKind::attention, attention, report.layer->attention);
@@ -133,29 +142,26 @@ public:
         }
     }
 
-    const TokenKernel& output() const { return streams_.back(); }
-    const Fluctuation& output_fluctuation() const { return fluctuations_.back(); }
+    /// The streams as they leave the last layer.
+    const StreamKernels& output() const { return streams_.back(); }
+    const StreamFluctuations& output_fluctuations() const { return fluctuations_.back(); }
 
-    /// From the gradient at the stack's output to that at its input. `last_norm` is added to the norm that ends the
-    /// last block, if one does. Uses forward's state up.
-    TokenKernel backward(const TokenLayout& layout, TokenKernel gradient, const std::vector<ReportedLayer>& layers,
+    /// From the gradient where the streams leave the last layer to that at the stack's input. `last_norm` is added to
+    /// the norm that ends the last block, if one does. Uses forward's state up.
+    TokenKernel backward(const TokenLayout& layout, StreamKernels gradient, const std::vector<ReportedLayer>& layers,
                          const NormSquares& last_norm, const ScoreRange& scores, const ReportSums& sums) {
         for (std::size_t l = model_.layers; l >= 1; --l) {
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
-                sums.add_gradient(sublayer_report.stream, layout, gradient);
-                const auto block = make(layout, l, kind, sublayer);
+                sums.add_gradient(sublayer_report.stream, layout, gradient[0]);
+                BlockMoments block = make(layout, l, kind, sublayer);
                 streams_.pop_back();
                 fluctuations_.pop_back();
-                block->prepare(streams_.back(), fluctuations_.back());
-                gradient = block->backward(gradient);
-                if (kind == SublayerKind::feed_forward && l == model_.layers && !placement_.final_norm &&
-                    placement_.ends_in_norm) {
-                    NormSquares& norm = block->norms()[placement_.closing_norm];
-                    norm.gain += last_norm.gain;
-                    norm.bias += last_norm.bias;
-                }
-                sums.add(sublayer_report, block->norms());
+                block.prepare(streams_.back(), fluctuations_.back());
+                gradient = block.backward(gradient);
+                if (kind == SublayerKind::feed_forward && l == model_.layers && placement_.output == x)
+                    add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
+                sums.add(sublayer_report, block);
             };
             LayerReport& layer = *report.layer;
             FeedForwardMoments feed_forward(layout, scales_.feed_forward(l), kernel_);
@@ -172,14 +178,42 @@ public:
             run(SublayerKind::attention, attention, layer.attention);
             add(layer, attention.squares, scores.exceeded(attention.score_variance()), sums);
         }
-        return gradient;
+        return input_gradient(gradient);
     }
 
 private:
-    std::unique_ptr<AnyBlockMoments> make(const TokenLayout& layout, std::size_t layer, SublayerKind kind,
-                                          SublayerMoments& sublayer) const {
-        return placement_.block(layout, static_cast<double>(model_.width), model_.epsilon,
-                                Depth{layer, model_.layers, kind}, sublayer);
+    /// Every stream starts as the stack's input.
+    void start(const TokenKernel& input) {
+        const double width = static_cast<double>(model_.width);
+        const std::size_t count = placement_.streams();
+        StreamKernels first(count);
+        StreamFluctuations fluctuations(count);
+        for (std::size_t s = 0; s < count; ++s) {
+            for (std::size_t t = 0; t < count; ++t) first(s, t) = input;
+            fluctuations[s] = {0.0, 1.0 / width, 2.0 / width, 0.0};
+        }
+        streams_.assign(1, std::move(first));
+        fluctuations_.assign(1, std::move(fluctuations));
+    }
+    static TokenKernel input_gradient(const StreamKernels& gradient) {
+        TokenKernel sum = gradient[0];
+        for (std::size_t s = 0; s < gradient.streams(); ++s)
+            for (std::size_t t = 0; t < gradient.streams(); ++t)
+                if (s + t > 0)
+                    for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += gradient(s, t)[e];
+        return sum;
+    }
+
+    BlockMoments make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
+        return {plans_.at(scales_.depth(layer, kind)), layout, static_cast<double>(model_.width), model_.epsilon,
+                sublayer};
+    }
+    void add_to_closing_norm(const Depth& depth, const NormSquares& last_norm, BlockMoments& block) {
+        const Plan& plan = plans_.at(depth);
+        if (!is_norm(plan, plan.results[0])) return;
+        NormSquares& norm = block.norms[plan.steps[plan.results[0][0].source - plan.streams].index];
+        norm.gain += last_norm.gain;
+        norm.bias += last_norm.bias;
     }
     /// W_q and W_k have no prediction where the scores are too large.
     template <class Report>
@@ -190,14 +224,16 @@ private:
         if (model_.output_projection) sums.add(report.wo, s.wo), sums.add(report.bo, s.bo);
     }
 
-    const PlacementMoments placement_;
+    const AnyPlacement placement_;
     const ReferenceModel model_;
-    const StackScales scales_{placement_, model_};
+    const Depth place_;
+    Plans plans_;
+    const StackScales scales_{placement_, model_, place_};
     ActivationKernel& kernel_;
     SoftmaxTable& softmax_;
     AnyMemory* memory_;
-    std::vector<TokenKernel> streams_;
-    std::vector<Fluctuation> fluctuations_;
+    std::vector<StreamKernels> streams_;
+    std::vector<StreamFluctuations> fluctuations_;
 };
 
 }  // namespace normplace::detail

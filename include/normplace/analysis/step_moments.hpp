@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Walks a placement's formula after one optimizer step, in moments: from the new tokens' stream at the block's input to
-// that at its output. One of the interpreters of the grammar (placement/formula.hpp).
+// Follows a placement's plan after one optimizer step, in moments: from the new tokens' stream at the block's input to
+// that at its output. One of the readers of the formula (placement/plan.hpp), for one stream and without gates.
 //
 // As in moments.hpp every expression is, token by token, p x + b F. Before the step (old tokens i) and after it (new
 // tokens j) the coefficients differ, because norms divide by other second moments. The gradient at x is p_i times the
@@ -13,12 +13,12 @@
 // x and F are independent before the step; X is what they share after it, both pulled along the same gradients.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include <normplace/analysis/step_sublayer.hpp>
-#include <normplace/placement/formula.hpp>
+#include <normplace/placement/plan.hpp>
 
 namespace normplace {
 
@@ -33,19 +33,29 @@ struct NormStep {
     StepDecomposition gain, bias;
 };
 
-template <class P>
 class BlockStep {
-    static constexpr auto slot_names = syntax::slots(P::formula);
-
 public:
-    BlockStep(double epsilon, const Depth& depth, const BlockBefore& before, SublayerStep& sublayer)
-        : epsilon_(epsilon), depth_(depth), before_(before), sublayer_(sublayer), root_(coefficients(P::formula)) {}
+    /// `before` and `sublayer` are kept by reference.
+    BlockStep(Plan plan, double epsilon, const BlockBefore& before, SublayerStep& sublayer)
+        : norms(plan.norms.size()),
+          plan_(std::move(plan)),
+          epsilon_(epsilon),
+          before_(before),
+          sublayer_(sublayer),
+          old_roots_(plan_.norms.size()),
+          root_(coefficients_before()) {}
 
     SteppedActivations step(const detail::StepContext& context, const SteppedActivations& stream) {
         context_ = &context;
         stream_ = &stream;
         branch_ = {};
-        const Expression root = walk(P::formula);
+        values_.clear();
+        for (const Plan::Step& step : plan_.steps) {
+            Expression input = sum(step.input);
+            values_.push_back(step.kind == Node::Kind::sublayer ? through_sublayer(input)
+                                                                : through_norm(step.index, std::move(input)));
+        }
+        const Expression root = sum(plan_.results[0]);
         SteppedActivations result = combine(root);
         const Crossing& crossing = context.crossing;
         if (root.own.size() > 0) {  // with o added, a^T G a grows by the symmetric part of o^T G (2 a + o)
@@ -65,8 +75,8 @@ public:
         return result;
     }
 
-    /// In the order of the formula's slots.
-    std::array<NormStep, slot_names.size()> norms{};
+    /// In the order of the plan's norms.
+    std::vector<NormStep> norms;
 
 private:
     using Pair = std::pair<PerToken, PerToken>;
@@ -105,16 +115,14 @@ private:
         return r;
     }
 
-    Expression walk(syntax::Stream) {
+    Expression stream() const {
         return {PerToken(crossing().rows(), 1.0),
                 PerToken(crossing().rows(), 0.0),
                 PerToken(crossing().columns(), 1.0),
                 PerToken(crossing().columns(), 0.0),
                 {}};
     }
-    template <class Input>
-    Expression walk(const syntax::Sublayer<Input>& e) {
-        const Expression c = walk(e.input);
+    Expression through_sublayer(const Expression& c) {
         SteppedActivations input = combine(c);
         for (std::size_t k = 0; k < c.own.size(); ++k) input.amplitude[k] += c.own[k];
         branch_ = sublayer_.step(*context_, std::move(input));
@@ -125,10 +133,7 @@ private:
                 PerToken(crossing().columns(), 1.0),
                 {}};
     }
-    template <Label slot, class Input>
-    Expression walk(const syntax::Norm<slot, Input>& e) {
-        Expression c = walk(e.input);
-        constexpr std::size_t index = syntax::slot_index(slot_names, slot);
+    Expression through_norm(std::size_t index, Expression c) {
         const PerToken& old_root = old_roots_[index];
         for (std::size_t i = 0; i < old_root.size(); ++i) {
             c.stream[i] /= old_root[i];
@@ -152,27 +157,26 @@ private:
         c.own = std::move(own);
         return c;
     }
-    template <class Left, class Right>
-    Expression walk(const syntax::Sum<Left, Right>& e) {
-        Expression c = walk(e.left);
-        const Expression other = walk(e.right);
-        const auto add = [](detail::ShortArray& to, const detail::ShortArray& from) {
-            for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
-        };
-        add(c.stream, other.stream), add(c.branch, other.branch);
-        add(c.new_stream, other.new_stream), add(c.new_branch, other.new_branch);
-        if (c.own.size() > 0) add(c.own, other.own);
-        else c.own = other.own;
-        return c;
+    Expression sum(const Plan::Terms& terms) const {
+        Expression total;
+        for (const Plan::Term& term : terms) {
+            Expression c = term.source == 0 ? stream() : values_[term.source - 1];
+            for (detail::ShortArray* part : {&c.stream, &c.branch, &c.new_stream, &c.new_branch})
+                for (double& a : *part) a *= term.factor;
+            for (double& a : c.own) a *= term.factor * term.factor;
+            if (total.stream.size() == 0) total = std::move(c);
+            else add(c, total);
+        }
+        return total;
     }
-    template <class Input>
-    Expression walk(const syntax::Scaled<Input>& e) {
-        Expression c = walk(e.input);
-        const double factor = e.factor.at(depth_);
-        for (detail::ShortArray* part : {&c.stream, &c.branch, &c.new_stream, &c.new_branch})
-            for (double& a : *part) a *= factor;
-        for (double& a : c.own) a *= factor * factor;
-        return c;
+    static void add(const Expression& from, Expression& to) {
+        const auto add = [](const detail::ShortArray& more, detail::ShortArray& sum) {
+            for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
+        };
+        add(from.stream, to.stream), add(from.branch, to.branch);
+        add(from.new_stream, to.new_stream), add(from.new_branch, to.new_branch);
+        if (to.own.size() > 0) add(from.own, to.own);
+        else to.own = from.own;
     }
 
     // X = a_x^T (p G b) a_F with the root's p and b, which are those before the step.
@@ -186,19 +190,28 @@ private:
         shared_transposed_ = crossing().transposed(shared_);
     }
 
-    // Those of a node before the step, for all learning rates alike.
-    Pair coefficients(syntax::Stream) const {
-        return {PerToken(before_.stream.size(), 1.0), PerToken(before_.stream.size(), 0.0)};
+    // Those of the result before the step, for all learning rates alike. Sets the norms' roots.
+    Pair coefficients_before() {
+        const std::size_t classes = before_.stream.size();
+        std::vector<Pair> values;
+        const auto sum = [&](const Plan::Terms& terms) {
+            Pair c{PerToken(classes), PerToken(classes)};
+            for (const Plan::Term& term : terms)
+                for (std::size_t i = 0; i < classes; ++i) {
+                    c.first[i] += term.factor * (term.source == 0 ? 1.0 : values[term.source - 1].first[i]);
+                    c.second[i] += term.factor * (term.source == 0 ? 0.0 : values[term.source - 1].second[i]);
+                }
+            return c;
+        };
+        for (const Plan::Step& step : plan_.steps) {
+            Pair c = sum(step.input);
+            if (step.kind == Node::Kind::sublayer) c = {PerToken(classes, 0.0), PerToken(classes, 1.0)};
+            else divide_by_root(c, old_roots_[step.index]);
+            values.push_back(std::move(c));
+        }
+        return sum(plan_.results[0]);
     }
-    template <class Input>
-    Pair coefficients(const syntax::Sublayer<Input>& e) {
-        coefficients(e.input);  // for its norms
-        return {PerToken(before_.stream.size(), 0.0), PerToken(before_.stream.size(), 1.0)};
-    }
-    template <Label slot, class Input>
-    Pair coefficients(const syntax::Norm<slot, Input>& e) {
-        Pair c = coefficients(e.input);
-        PerToken& root = old_roots_[syntax::slot_index(slot_names, slot)];
+    void divide_by_root(Pair& c, PerToken& root) const {
         root = PerToken(c.first.size());
         for (std::size_t i = 0; i < root.size(); ++i) {
             double q = c.first[i] * c.first[i] * before_.stream[i] + epsilon_;
@@ -207,32 +220,15 @@ private:
             c.first[i] /= root[i];
             c.second[i] /= root[i];
         }
-        return c;
-    }
-    template <class Left, class Right>
-    Pair coefficients(const syntax::Sum<Left, Right>& e) {
-        Pair c = coefficients(e.left);
-        const Pair other = coefficients(e.right);
-        for (std::size_t i = 0; i < c.first.size(); ++i) {
-            c.first[i] += other.first[i];
-            c.second[i] += other.second[i];
-        }
-        return c;
-    }
-    template <class Input>
-    Pair coefficients(const syntax::Scaled<Input>& e) {
-        Pair c = coefficients(e.input);
-        for (double& a : c.first) a *= e.factor.at(depth_);
-        for (double& b : c.second) b *= e.factor.at(depth_);
-        return c;
     }
 
+    Plan plan_;
     double epsilon_;
-    Depth depth_;
     const BlockBefore& before_;
     SublayerStep& sublayer_;
-    std::array<PerToken, slot_names.size()> old_roots_{};  // of each norm, before the step
-    Pair root_;                                            // the whole formula's coefficients, before the step
+    std::vector<PerToken> old_roots_;  // of each norm, before the step
+    Pair root_;                        // the result's coefficients, before the step
+    std::vector<Expression> values_;   // of each of the plan's steps
     const detail::StepContext* context_ = nullptr;
     const SteppedActivations* stream_ = nullptr;
     SteppedActivations branch_;

@@ -11,12 +11,12 @@
 // collapse lasts. Where it passes none, x still holds the tokens and the branches recover them.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include <normplace/analysis/first_step_report.hpp>
@@ -26,23 +26,22 @@ namespace normplace {
 
 namespace syntax {
 
-/// Whether every way from x to the root that does not lead through f passes a norm.
-constexpr bool skip_is_normalised(Stream) { return false; }
-template <class Input>
-constexpr bool skip_is_normalised(const Sublayer<Input>&) {
-    return true;
-}
-template <Label slot, class Input>
-constexpr bool skip_is_normalised(const Norm<slot, Input>&) {
-    return true;
-}
-template <class Left, class Right>
-constexpr bool skip_is_normalised(const Sum<Left, Right>& e) {
-    return skip_is_normalised(e.left) && skip_is_normalised(e.right);
-}
-template <class Input>
-constexpr bool skip_is_normalised(const Scaled<Input>& e) {
-    return skip_is_normalised(e.input);
+/// Whether every way from x to the result that does not lead through f passes a norm.
+constexpr bool skip_is_normalised(const Formula& formula) {
+    std::array<bool, Formula::most_nodes> normalised{};  // operands stand before what uses them
+    for (std::size_t i = 0; i < formula.size; ++i) {
+        const Node& node = formula.nodes[i];
+        switch (node.kind) {
+            case Node::Kind::stream: normalised[i] = false; break;
+            case Node::Kind::sublayer:
+            case Node::Kind::norm: normalised[i] = true; break;
+            case Node::Kind::sum:
+            case Node::Kind::choice: normalised[i] = normalised[node.first] && normalised[node.second]; break;
+            case Node::Kind::scaled:
+            case Node::Kind::gated: normalised[i] = normalised[node.first]; break;
+        }
+    }
+    return normalised[formula.results[0]];
 }
 
 }  // namespace syntax
@@ -178,8 +177,10 @@ WarmUpAdvice warm_up_advice(const FirstStepReport& report, double learning_rate 
     if (!std::isnan(learning_rate) && !(learning_rate > 0.0 && std::isfinite(learning_rate)))
         throw std::invalid_argument("warm_up_advice: the learning rate is " + std::to_string(learning_rate) +
                                     ", expected a positive finite number");
-    const detail::WarmUpTraits traits{!syntax::skip_is_normalised(P::formula), norm_count<P> > 0 || P::final_norm,
-                                      std::is_same_v<decltype(P::formula), decltype(PostLN::formula)>};
+    const AnyPlacement& placement = any_placement<P>;
+    const detail::WarmUpTraits traits{!syntax::skip_is_normalised(placement.formula),
+                                      syntax::count_norms(placement.formula) > 0 || placement.final_norm(),
+                                      placement.formula == PostLN::formula};
     return detail::warm_up_advice(report, traits, learning_rate);
 }
 

@@ -10,12 +10,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <normplace/analysis/encoder_decoder_report.hpp>
-#include <normplace/detail/parallel.hpp>
 #include <normplace/measure/read_gradients.hpp>
+#include <normplace/measure/seeds.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/decoder.hpp>
 #include <normplace/nn/encoder.hpp>
@@ -32,23 +31,25 @@ struct MeasureEncoderDecoderOptions {
 namespace detail {
 
 /// Owns the model and everything that a step needs, so that the next seed reuses its memory. One per thread.
-template <class PE, class PD, class T, class N>
+template <class T, class N>
 class EncoderDecoderNetwork {
 public:
-    explicit EncoderDecoderNetwork(const EncoderDecoderModel& model)
+    EncoderDecoderNetwork(const AnyPlacement& encoder, const AnyPlacement& decoder, const EncoderDecoderModel& model)
         : model_(model),
-          encoder_({.layers = model.encoder_layers,
-                    .width = model.width,
-                    .heads = model.heads,
-                    .feed_forward = model.feed_forward,
-                    .epsilon = model.epsilon,
-                    .activation = model.activation}),
-          decoder_({.layers = model.decoder_layers,
-                    .width = model.width,
-                    .heads = model.heads,
-                    .feed_forward = model.feed_forward,
-                    .epsilon = model.epsilon,
-                    .activation = model.activation}),
+          encoder_(encoder, {.layers = model.encoder_layers,
+                             .width = model.width,
+                             .heads = model.heads,
+                             .feed_forward = model.feed_forward,
+                             .epsilon = model.epsilon,
+                             .activation = model.activation,
+                             .decoder_layers = model.decoder_layers}),
+          decoder_(decoder, {.layers = model.decoder_layers,
+                             .width = model.width,
+                             .heads = model.heads,
+                             .feed_forward = model.feed_forward,
+                             .epsilon = model.epsilon,
+                             .activation = model.activation,
+                             .encoder_layers = model.encoder_layers}),
           readout_(model.width, model.vocabulary, false) {
         source_.resize({model.batch, model.source, model.width});
         target_.resize({model.batch, model.target, model.width});
@@ -123,8 +124,8 @@ private:
             read_attention(layer.cross_attention, to.cross_attention, to.cross_attention);
             read_feed_forward(layer.feed_forward, to);
         }
-        if constexpr (PE::final_norm) read_norm(encoder_gradients_.final_norm, report.encoder.final_norm);
-        if constexpr (PD::final_norm) read_norm(decoder_gradients_.final_norm, report.decoder.final_norm);
+        for (const auto& norm : encoder_gradients_.output.norms) read_norm(norm, report.encoder.final_norm);
+        for (const auto& norm : decoder_gradients_.output.norms) read_norm(norm, report.decoder.final_norm);
         report.readout.norm = squared_norm(readout_gradients_.weight);
     }
 
@@ -137,37 +138,29 @@ private:
     }
 
     EncoderDecoderModel model_;
-    Encoder<PE, T, N> encoder_;
-    Decoder<PD, T, N> decoder_;
+    AnyEncoder<T, N> encoder_;
+    AnyDecoder<T, N> decoder_;
     Linear<T> readout_;
-    typename Encoder<PE, T, N>::Cache encoder_cache_;
-    typename Decoder<PD, T, N>::Cache decoder_cache_;
-    typename Encoder<PE, T, N>::Gradients encoder_gradients_;
-    typename Decoder<PD, T, N>::Gradients decoder_gradients_;
+    typename AnyEncoder<T, N>::Cache encoder_cache_;
+    typename AnyDecoder<T, N>::Cache decoder_cache_;
+    typename AnyEncoder<T, N>::Gradients encoder_gradients_;
+    typename AnyDecoder<T, N>::Gradients decoder_gradients_;
     typename Linear<T>::Gradients readout_gradients_;
     Tokens targets_;
     KeyPaddingMask no_padding_;
     Activations<T> source_, memory_, target_, y_, logits_, dy_, dx_, dmemory_;
 };
 
-template <class PE, class PD, class T, class N>
-EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
+template <class T, class N>
+EncoderDecoderReport measure_encoder_decoder(const AnyPlacement& encoder, const AnyPlacement& decoder,
+                                             const EncoderDecoderModel& model,
                                              const MeasureEncoderDecoderOptions& options) {
-    EncoderDecoderReport report = empty_report<PE, PD>(model);
+    EncoderDecoderReport report = empty_report(encoder, decoder, model);
     std::vector<EncoderDecoderReport> seeds(options.seeds, report);
-    const std::size_t threads = std::min(options.threads ? options.threads : thread_count(), options.seeds);
-    std::vector<std::unique_ptr<EncoderDecoderNetwork<PE, PD, T, N>>> networks(threads);
-    std::size_t done = 0;
-    std::mutex mutex;
-    const SingleThreadedBlas single_threaded_blas;  // the seeds are parallel instead
-    parallel_for(options.seeds, threads, [&](std::size_t seed, std::size_t worker) {
-        auto& network = networks[worker];
-        if (!network) network = std::make_unique<EncoderDecoderNetwork<PE, PD, T, N>>(model);
-        network->measure(seed, seeds[seed]);
-        if (!options.progress) return;
-        const std::lock_guard lock(mutex);
-        options.progress(++done, options.seeds);
-    });
+    using Network = EncoderDecoderNetwork<T, N>;
+    for_each_seed(
+        options, [&] { return std::make_unique<Network>(encoder, decoder, model); },
+        [&](std::size_t seed, Network& network) { network.measure(seed, seeds[seed]); });
     average_seeds(seeds, report);
     return report;
 }
@@ -184,8 +177,9 @@ EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
     static_assert(explain_placement<PE>() && explain_placement<PD>());
     model.check();
     detail::require_positive("measure_encoder_decoder", "seeds", options.seeds);
-    return model.norm == NormKind::layer_norm ? detail::measure_encoder_decoder<PE, PD, T, LayerNorm<T>>(model, options)
-                                              : detail::measure_encoder_decoder<PE, PD, T, RMSNorm<T>>(model, options);
+    return model.norm == NormKind::layer_norm
+               ? detail::measure_encoder_decoder<T, LayerNorm<T>>(any_placement<PE>, any_placement<PD>, model, options)
+               : detail::measure_encoder_decoder<T, RMSNorm<T>>(any_placement<PE>, any_placement<PD>, model, options);
 }
 
 }  // namespace normplace

@@ -57,12 +57,11 @@ void for_each_entry(Report& report, Function&& function) {
 namespace detail {
 
 /// A report whose every number is not available, with room for the steps.
-template <class P>
-FirstStepReport empty_first_step_report(const ReferenceModel& model, const StepRule& rule,
-                                        const std::vector<double>& learning_rates) {
+inline FirstStepReport empty_first_step_report(const AnyPlacement& placement, const ReferenceModel& model,
+                                               const StepRule& rule, const std::vector<double>& learning_rates) {
     FirstStepReport report;
-    report.placement = P::name;
-    report.formula = syntax::to_string(P::formula);
+    report.placement = placement.name;
+    report.formula = to_string(placement.formula);
     report.model = model;
     report.rule = rule;
     report.initial.sublayers.resize(2 * model.layers);
@@ -84,14 +83,14 @@ inline void average_first_steps(const std::vector<FirstStepReport>& seeds, First
     summary.eta_half = {std::exp(log.value), std::exp(log.value) * log.standard_error};
 }
 
-template <class P, class T, class N>
-FirstStepReport measure_first_step(const ReferenceModel& model, const StepRule& rule,
+template <class T, class N>
+FirstStepReport measure_first_step(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                                    const MeasureFirstStepOptions& options) {
-    FirstStepReport report = empty_first_step_report<P>(model, rule, options.learning_rates);
+    FirstStepReport report = empty_first_step_report(placement, model, rule, options.learning_rates);
     std::vector<FirstStepReport> seeds(options.seeds, report);
     for_each_seed(
-        options, [&] { return std::make_unique<MeasuredStep<P, T, N>>(model, options.text.has_value()); },
-        [&](std::size_t seed, MeasuredStep<P, T, N>& step) {
+        options, [&] { return std::make_unique<MeasuredStep<T, N>>(placement, model, options.text.has_value()); },
+        [&](std::size_t seed, MeasuredStep<T, N>& step) {
             std::vector<TokenBatch> texts;
             for (std::size_t i = 2 * seed; options.text && i < 2 * seed + 2; ++i)
                 texts.push_back(byte_batch(*options.text, model.batch, model.sequence, i));
@@ -136,8 +135,9 @@ FirstStepReport measure_first_step(const ReferenceModel& model, const StepRule& 
     for (const double learning_rate : options.learning_rates)
         detail::require_at_least_0("measure_first_step", "learning rate", learning_rate);
     if (options.text) detail::require_text("measure_first_step", model, *options.text, 2 * options.seeds);
-    return model.norm == NormKind::layer_norm ? detail::measure_first_step<P, T, LayerNorm<T>>(model, rule, options)
-                                              : detail::measure_first_step<P, T, RMSNorm<T>>(model, rule, options);
+    return model.norm == NormKind::layer_norm
+               ? detail::measure_first_step<T, LayerNorm<T>>(any_placement<P>, model, rule, options)
+               : detail::measure_first_step<T, RMSNorm<T>>(any_placement<P>, model, rule, options);
 }
 
 }  // namespace normplace

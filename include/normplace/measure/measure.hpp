@@ -33,8 +33,8 @@ inline SublayerReport& block(GradientReport& report, std::size_t layer, Sublayer
 }
 
 /// The network's gradients, once its input is there. A norm is *squared*, so that seeds can be averaged.
-template <class P, class T, class N>
-void read_seed(ReferenceNetwork<P, T, N>& network, GradientReport& report) {
+template <class T, class N>
+void read_seed(ReferenceNetwork<T, N>& network, GradientReport& report) {
     network.forward([&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
         read_stream(stream, block(report, l, kind).stream);
     });
@@ -51,7 +51,7 @@ void read_seed(ReferenceNetwork<P, T, N>& network, GradientReport& report) {
         read_attention(network.gradients().layers[l].attention, layer, layer.attention);
         read_feed_forward(network.gradients().layers[l].feed_forward, layer);
     }
-    if constexpr (P::final_norm) read_norm(network.gradients().final_norm, report.final_norm);
+    for (const auto& norm : network.gradients().output.norms) read_norm(norm, report.final_norm);
     report.readout.norm = squared_norm(network.readout_gradients().weight);
     if (const auto* tables = network.embedding_gradients()) {
         report.token_embedding.norm = squared_norm(tables->token.weight);
@@ -59,13 +59,13 @@ void read_seed(ReferenceNetwork<P, T, N>& network, GradientReport& report) {
     }
 }
 
-template <class P, class T, class N>
-GradientReport measure(const ReferenceModel& model, const MeasureOptions& options) {
-    using Network = ReferenceNetwork<P, T, N>;
-    GradientReport report = empty_report<P>(model);
+template <class T, class N>
+GradientReport measure(const AnyPlacement& placement, const ReferenceModel& model, const MeasureOptions& options) {
+    using Network = ReferenceNetwork<T, N>;
+    GradientReport report = empty_report(placement, model);
     std::vector<GradientReport> seeds(options.seeds, report);
     for_each_seed(
-        options, [&] { return std::make_unique<Network>(model, options.text.has_value()); },
+        options, [&] { return std::make_unique<Network>(placement, model, options.text.has_value()); },
         [&](std::size_t seed, Network& network) {
             network.draw_weights(seed);
             if (options.text) network.read_batch(byte_batch(*options.text, model.batch, model.sequence, seed));
@@ -88,8 +88,8 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
     model.check();
     detail::require_positive("measure", "seeds", options.seeds);
     if (options.text) detail::require_text("measure", model, *options.text, options.seeds);
-    return model.norm == NormKind::layer_norm ? detail::measure<P, T, LayerNorm<T>>(model, options)
-                                              : detail::measure<P, T, RMSNorm<T>>(model, options);
+    return model.norm == NormKind::layer_norm ? detail::measure<T, LayerNorm<T>>(any_placement<P>, model, options)
+                                              : detail::measure<T, RMSNorm<T>>(any_placement<P>, model, options);
 }
 
 }  // namespace normplace

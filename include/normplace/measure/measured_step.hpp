@@ -21,11 +21,11 @@
 namespace normplace::detail {
 
 /// One seed's first step, on a network and a copy of its parameters.
-template <class P, class T, class N>
+template <class T, class N>
 class MeasuredStep {
 public:
-    MeasuredStep(const ReferenceModel& model, bool with_tokens)
-        : network_(model, with_tokens),
+    MeasuredStep(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens)
+        : network_(placement, model, with_tokens),
           parameters_(network_.stack_parameters()),
           start_(entry_count(parameters_)),
           ahead_(model.batch * model.sequence * model.width) {
@@ -173,7 +173,7 @@ private:
     /// The learning rate at which the step is as large as the parameters, both as norms over all of them.
     double burying_step() const { return std::sqrt(squared_start_ / squared_update_); }
 
-    ReferenceNetwork<P, T, N> network_;
+    ReferenceNetwork<T, N> network_;
     ParameterList<T> parameters_;
     std::vector<T> start_;  // theta_0, a row of entries
     std::vector<T> ahead_;  // (B, S, D)

@@ -64,6 +64,12 @@ void read_norm(const Gradients& gradients, NormGradients& report) {
     report.gain.norm = squared_norm(gradients.gain);
     report.bias.norm = squared_norm(gradients.bias);
 }
+template <class BlockGradients>
+void read_block(const BlockGradients& gradients, SublayerReport& block) {
+    for (std::size_t i = 0; i < gradients.norms.size(); ++i) read_norm(gradients.norms[i], block.norms[i]);
+    for (std::size_t i = 0; i < gradients.gates.size(); ++i)
+        block.gates[i].gradient.norm = squared_norm(gradients.gates[i]);
+}
 /// The sublayer's gradients go into `report`, its norms' into `block`. Without W_o there is nothing to say of it.
 template <class BlockGradients, class Report>
 void read_attention(const BlockGradients& gradients, Report& report, SublayerReport& block) {
@@ -71,14 +77,13 @@ void read_attention(const BlockGradients& gradients, Report& report, SublayerRep
     read_linear(gradients.sublayer.key, report.wk, report.bk);
     read_linear(gradients.sublayer.value, report.wv, report.bv);
     if (gradients.sublayer.out.weight.size()) read_linear(gradients.sublayer.out, report.wo, report.bo);
-    for (std::size_t i = 0; i < gradients.norms.size(); ++i) read_norm(gradients.norms[i], block.norms[i]);
+    read_block(gradients, block);
 }
 template <class BlockGradients>
 void read_feed_forward(const BlockGradients& gradients, LayerReport& report) {
     read_linear(gradients.sublayer.linear1, report.w1, report.b1);
     read_linear(gradients.sublayer.linear2, report.w2, report.b2);
-    for (std::size_t i = 0; i < gradients.norms.size(); ++i)
-        read_norm(gradients.norms[i], report.feed_forward.norms[i]);
+    read_block(gradients, report.feed_forward);
 }
 
 /// Means over seeds and their standard errors; of squared gradient norms the root of the mean.

@@ -33,23 +33,23 @@ inline void require_text(const char* who, const ReferenceModel& model, std::stri
 }
 
 /// The next seed reuses its memory. One per thread.
-template <class P, class T, class N>
+template <class T, class N>
 class ReferenceNetwork {
 public:
-    using Stack = Encoder<P, T, N>;
+    using Stack = AnyEncoder<T, N>;
 
     /// @param with_tokens whether the input is a TokenBatch; otherwise it is Gaussian
-    ReferenceNetwork(const ReferenceModel& model, bool with_tokens)
+    ReferenceNetwork(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens)
         : model_(model),
-          encoder_({.layers = model.layers,
-                    .width = model.width,
-                    .heads = model.heads,
-                    .feed_forward = model.feed_forward,
-                    .causal = model.causal,
-                    .bias = true,
-                    .epsilon = model.epsilon,
-                    .activation = model.activation,
-                    .output_projection = model.output_projection}),
+          encoder_(placement, {.layers = model.layers,
+                               .width = model.width,
+                               .heads = model.heads,
+                               .feed_forward = model.feed_forward,
+                               .causal = model.causal,
+                               .bias = true,
+                               .epsilon = model.epsilon,
+                               .activation = model.activation,
+                               .output_projection = model.output_projection}),
           readout_(model.width, model.vocabulary, false) {
         if (with_tokens) embedding_.emplace(EmbeddingOptions{model.vocabulary, model.width, model.sequence});
         targets_.resize({model.batch, model.sequence});

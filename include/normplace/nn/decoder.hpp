@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The decoder layer (a causal self-attention block, a cross-attention block over the encoder's output, a feed-forward
-// block) and the stack of them, which ends in a norm exactly when the placement says so. Vaswani et al. 2017,
+// block) and the stack of them, which ends as the placement says. Vaswani et al. 2017,
 // arXiv:1706.03762.
 #pragma once
 
@@ -24,6 +24,7 @@ struct DecoderOptions {
     bool bias = true;              ///< of the linear layers and of the norms
     double epsilon = 1e-5;
     Activation activation = relu;
+    std::size_t encoder_layers = 0;  ///< of the encoder that makes the memory; 0: as many as the decoder has
 };
 
 /// What the decoder looks at beside its own stream: the encoder's output (B, M, D) and where that is padding (B, M).
@@ -33,14 +34,16 @@ struct Memory {
     const KeyPaddingMask& padding;
 };
 
-template <class P, class T, class N = LayerNorm<T>>
-class DecoderLayer {
+/// Of any placement: compiled once for all of them.
+template <class T, class N>
+class AnyDecoderLayer {
 public:
     using Scalar = T;
     using Options = DecoderOptions;
-    using SelfAttentionBlock = ResidualBlock<P, Dropout<MultiHeadAttention<T>>, N>;
-    using CrossAttentionBlock = ResidualBlock<P, Dropout<CrossAttention<T>>, N>;
-    using FeedForwardBlock = ResidualBlock<P, Dropout<FeedForward<T>>, N>;
+    using SelfAttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T>>, N>;
+    using CrossAttentionBlock = AnyBlock<Dropout<CrossAttention<T>>, N>;
+    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T>>, N>;
+    using Streams = std::vector<Activations<T>>;
 
     struct Gradients {
         typename SelfAttentionBlock::Gradients self_attention;
@@ -57,21 +60,23 @@ public:
         typename SelfAttentionBlock::Cache self_attention;
         typename CrossAttentionBlock::Cache cross_attention;
         typename FeedForwardBlock::Cache feed_forward;
-        Activations<T> streams[2];  // the stream, or its gradient, between the blocks
-        DropoutKey dropout;         ///< set by the caller before forward; without: no dropout
+        Streams streams[2];  // the streams, or their gradients, between the blocks
+        DropoutKey dropout;  ///< set by the caller before forward; without: no dropout
     };
 
     SelfAttentionBlock self_attention;
     CrossAttentionBlock cross_attention;
     FeedForwardBlock feed_forward;
 
-    explicit DecoderLayer(const DecoderOptions& options, const Depth& depth = {})
-        : self_attention({options.width, options.heads, true, options.bias, true}, depth, options.epsilon,
-                         options.bias),
-          cross_attention({options.width, options.heads, false, options.bias, true}, depth, options.epsilon,
-                          options.bias),
-          feed_forward({options.width, options.feed_forward, options.bias, options.activation}, depth, options.epsilon,
-                       options.bias) {}
+    AnyDecoderLayer(const AnyPlacement& placement, const DecoderOptions& options, const Depth& depth)
+        : self_attention(placement, attention_options(options, true), depth, norm_options(options)),
+          cross_attention(placement, attention_options(options, false), depth, norm_options(options)),
+          feed_forward(placement,
+                       {.width = options.width,
+                        .feed_forward = options.feed_forward,
+                        .bias = options.bias,
+                        .activation = options.activation},
+                       depth, norm_options(options)) {}
 
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         self_attention.initialize(random, scheme);
@@ -79,25 +84,28 @@ public:
         feed_forward.initialize(random, scheme);
     }
 
-    /// x, y: (B, S, D). `observe(kind, stream)` sees the stream as it leaves each of the three blocks.
+    /// x, y: (B, S, D) of every stream. `observe(kind, stream)` sees the first stream as it leaves each of the three
+    /// blocks.
     template <class Observe>
-    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+    void forward(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache, const Memory<T>& memory,
                  Observe&& observe) const {
+        for (Streams& streams : cache.streams) streams.resize(self_attention.streams());
         cache.self_attention.sublayer.dropout = cache.dropout.at(0);
         cache.cross_attention.sublayer.dropout = cache.dropout.at(1);
         cache.feed_forward.sublayer.dropout = cache.dropout.at(2);
         self_attention.forward(x, cache.streams[0], cache.self_attention);
-        observe(SublayerKind::attention, cache.streams[0]);
+        observe(SublayerKind::attention, cache.streams[0][0]);
         cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
                                 memory.padding);
-        observe(SublayerKind::cross_attention, cache.streams[1]);
+        observe(SublayerKind::cross_attention, cache.streams[1][0]);
         feed_forward.forward(cache.streams[1], y, cache.feed_forward);
-        observe(SublayerKind::feed_forward, y);
+        observe(SublayerKind::feed_forward, y[0]);
     }
 
-    /// One decoding step (attention.hpp): x, y (B, 1, D).
-    void decode(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
+    /// One decoding step (attention.hpp): x, y (B, 1, D) of every stream.
+    void decode(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache, const Memory<T>& memory,
                 const DecodingStep& step) const {
+        for (Streams& streams : cache.streams) streams.resize(self_attention.streams());
         self_attention.forward(x, cache.streams[0], cache.self_attention, step);
         cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
                                 memory.padding, step);
@@ -108,26 +116,34 @@ public:
         cross_attention.sublayer.select(cache.cross_attention.sublayer, parents);
     }
 
-    /// Sets dx and dmemory (B, M, D), adds to gradients. `observe(kind, gradient)` sees dLoss/d(stream) where the
-    /// stream leaves each block.
+    /// Sets dx and dmemory (B, M, D), adds to gradients. `observe(kind, gradient)` sees dLoss/d(first stream) where it
+    /// leaves each block.
     template <class Observe>
-    void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
-                  Gradients& gradients, Observe&& observe) const {
-        observe(SublayerKind::feed_forward, dy);
+    void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Activations<T>& dmemory,
+                  Cache& cache, Gradients& gradients, Observe&& observe) const {
+        observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.streams[1], cache.feed_forward, gradients.feed_forward);
-        observe(SublayerKind::cross_attention, cache.streams[1]);
+        observe(SublayerKind::cross_attention, cache.streams[1][0]);
         cross_attention.backward(cache.streams[1], cache.streams[0], cache.cross_attention, gradients.cross_attention,
                                  dmemory);
-        observe(SublayerKind::attention, cache.streams[0]);
+        observe(SublayerKind::attention, cache.streams[0][0]);
         self_attention.backward(cache.streams[0], dx, cache.self_attention, gradients.self_attention);
+    }
+
+private:
+    static AttentionOptions attention_options(const DecoderOptions& options, bool causal) {
+        return {.width = options.width, .heads = options.heads, .causal = causal, .bias = options.bias};
+    }
+    static NormOptions norm_options(const DecoderOptions& options) {
+        return {.epsilon = options.epsilon, .bias = options.bias};
     }
 };
 
-/// L decoder layers under placement P, and its final norm if it has one: `layers.0.self_attention.query.weight` to
-/// `layers.5.feed_forward.norm.bias`, `final_norm.gain`.
-template <class P, class T, class N = LayerNorm<T>>
-class Decoder : public LayerStack<P, DecoderLayer<P, T, N>, N> {
-    using Stack = LayerStack<P, DecoderLayer<P, T, N>, N>;
+/// L decoder layers, and what the placement ends them with: `layers.0.self_attention.query.weight` to
+/// `layers.5.feed_forward.norm.bias`, `final_norm.gain`. Of any placement: compiled once for all of them.
+template <class T, class N>
+class AnyDecoder : public LayerStack<AnyDecoderLayer<T, N>, N> {
+    using Stack = LayerStack<AnyDecoderLayer<T, N>, N>;
 
 public:
     using typename Stack::Gradients;
@@ -136,8 +152,11 @@ public:
         Activations<T> dmemory;  // of one layer
     };
 
-    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
-    explicit Decoder(const DecoderOptions& options) : Stack("Decoder", options) {}
+    AnyDecoder(const AnyPlacement& placement, const DecoderOptions& options)
+        : Stack("Decoder", placement, options,
+                {.layers = options.layers,
+                 .stack = StackKind::decoder,
+                 .other_layers = options.encoder_layers ? options.encoder_layers : options.layers}) {}
 
     /// x, y: (B, S, D). A token attends to itself, to those before it, and to the whole memory. `observe(layer, kind,
     /// stream)` sees the residual stream as it leaves each block, layers counted from 0.
@@ -145,8 +164,8 @@ public:
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const Memory<T>& memory,
                  Observe&& observe) const {
         this->forward_layers(x, y, cache,
-                             [&](std::size_t l, const Layer& layer, const Activations<T>& in, Activations<T>& out,
-                                 typename Layer::Cache& layer_cache) {
+                             [&](std::size_t l, const Layer& layer, std::span<const Activations<T>> in,
+                                 std::span<Activations<T>> out, typename Layer::Cache& layer_cache) {
                                  layer.forward(
                                      in, out, layer_cache, memory,
                                      [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
@@ -163,7 +182,7 @@ public:
         cache.dropout = {};
         this->forward_layers(
             x, y, cache,
-            [&](std::size_t, const Layer& layer, const Activations<T>& in, Activations<T>& out,
+            [&](std::size_t, const Layer& layer, std::span<const Activations<T>> in, std::span<Activations<T>> out,
                 typename Layer::Cache& layer_cache) { layer.decode(in, out, layer_cache, memory, step); });
     }
     /// Between two decoding steps: sequence i goes on from what was sequence `parents[i]`.
@@ -176,22 +195,32 @@ public:
     template <class Observe>
     void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
                   Gradients& gradients, Observe&& observe) const {
-        this->backward_layers(dy, dx, cache, gradients,
-                              [&](std::size_t l, const Layer& layer, const Activations<T>& out, Activations<T>& in,
-                                  typename Layer::Cache& layer_cache, typename Layer::Gradients& layer_gradients) {
-                                  const bool last = l + 1 == this->layers.size();
-                                  layer.backward(
-                                      out, in, last ? dmemory : cache.dmemory, layer_cache, layer_gradients,
-                                      [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
-                                  if (last) return;
-                                  const T* more = cache.dmemory.data();
-                                  for (T& entry : dmemory.storage()) entry += *more++;
-                              });
+        this->backward_layers(
+            dy, dx, cache, gradients,
+            [&](std::size_t l, const Layer& layer, std::span<const Activations<T>> out, std::span<Activations<T>> in,
+                typename Layer::Cache& layer_cache, typename Layer::Gradients& layer_gradients) {
+                const bool last = l + 1 == this->layers.size();
+                layer.backward(out, in, last ? dmemory : cache.dmemory, layer_cache, layer_gradients,
+                               [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
+                if (last) return;
+                const T* more = cache.dmemory.data();
+                for (T& entry : dmemory.storage()) entry += *more++;
+            });
     }
     void backward(const Activations<T>& dy, Activations<T>& dx, Activations<T>& dmemory, Cache& cache,
                   Gradients& gradients) const {
         backward(dy, dx, dmemory, cache, gradients, [](std::size_t, SublayerKind, const Activations<T>&) {});
     }
+};
+
+/// Under placement P.
+template <class P, class T, class N = LayerNorm<T>>
+class Decoder : public AnyDecoder<T, N> {
+    static_assert(explain_placement<P>());
+
+public:
+    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
+    explicit Decoder(const DecoderOptions& options) : AnyDecoder<T, N>(any_placement<P>, options) {}
 };
 
 }  // namespace normplace

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The encoder layer (a self-attention block, then a feed-forward block) and the stack of them, which ends in a norm
-// exactly when the placement says so.
+// The encoder layer (a self-attention block, then a feed-forward block) and the stack of them, which ends as the
+// placement says.
 #pragma once
 
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include <normplace/nn/attention.hpp>
 #include <normplace/nn/dropout.hpp>
@@ -24,15 +26,18 @@ struct EncoderOptions {
     double epsilon = 1e-5;
     Activation activation = relu;
     bool output_projection = true;
+    std::size_t decoder_layers = 0;  ///< of the decoder that reads this encoder's output; 0: there is none
 };
 
-template <class P, class T, class N = LayerNorm<T>>
-class EncoderLayer {
+/// Of any placement: compiled once for all of them.
+template <class T, class N>
+class AnyEncoderLayer {
 public:
     using Scalar = T;
     using Options = EncoderOptions;
-    using AttentionBlock = ResidualBlock<P, Dropout<MultiHeadAttention<T>>, N>;
-    using FeedForwardBlock = ResidualBlock<P, Dropout<FeedForward<T>>, N>;
+    using AttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T>>, N>;
+    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T>>, N>;
+    using Streams = std::vector<Activations<T>>;
 
     struct Gradients {
         typename AttentionBlock::Gradients attention;
@@ -45,75 +50,100 @@ public:
     struct Cache {
         typename AttentionBlock::Cache attention;
         typename FeedForwardBlock::Cache feed_forward;
-        Activations<T> between;  // the stream, or its gradient, between the two blocks
-        DropoutKey dropout;      ///< set by the caller before forward; without: no dropout
+        Streams between;     // the streams, or their gradients, between the two blocks
+        DropoutKey dropout;  ///< set by the caller before forward; without: no dropout
     };
 
     AttentionBlock attention;
     FeedForwardBlock feed_forward;
 
-    explicit EncoderLayer(const EncoderOptions& options, const Depth& depth = {})
-        : attention({options.width, options.heads, options.causal, options.bias, options.output_projection}, depth,
-                    options.epsilon, options.bias),
-          feed_forward({options.width, options.feed_forward, options.bias, options.activation}, depth, options.epsilon,
-                       options.bias) {}
+    AnyEncoderLayer(const AnyPlacement& placement, const EncoderOptions& options, const Depth& depth)
+        : attention(placement,
+                    {.width = options.width,
+                     .heads = options.heads,
+                     .causal = options.causal,
+                     .bias = options.bias,
+                     .output_projection = options.output_projection},
+                    depth, {.epsilon = options.epsilon, .bias = options.bias}),
+          feed_forward(placement,
+                       {.width = options.width,
+                        .feed_forward = options.feed_forward,
+                        .bias = options.bias,
+                        .activation = options.activation},
+                       depth, {.epsilon = options.epsilon, .bias = options.bias}) {}
 
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         attention.initialize(random, scheme);
         feed_forward.initialize(random, scheme);
     }
 
-    /// x, y: (B, S, D). `observe(kind, stream)` sees the stream as it leaves each of the two blocks.
+    /// x, y: (B, S, D) of every stream. `observe(kind, stream)` sees the first stream as it leaves each of the two
+    /// blocks.
     template <class Observe>
-    void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const KeyPaddingMask& mask,
-                 Observe&& observe) const {
+    void forward(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache,
+                 const KeyPaddingMask& mask, Observe&& observe) const {
         cache.attention.sublayer.dropout = cache.dropout.at(0);
         cache.feed_forward.sublayer.dropout = cache.dropout.at(1);
+        cache.between.resize(attention.streams());
         attention.forward(x, cache.between, cache.attention, mask);
-        observe(SublayerKind::attention, cache.between);
+        observe(SublayerKind::attention, cache.between[0]);
         feed_forward.forward(cache.between, y, cache.feed_forward);
-        observe(SublayerKind::feed_forward, y);
+        observe(SublayerKind::feed_forward, y[0]);
     }
+    /// The same for a placement with one stream.
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const KeyPaddingMask& mask = {}) const {
-        forward(x, y, cache, mask, [](SublayerKind, const Activations<T>&) {});
+        forward(std::span(&x, 1), std::span(&y, 1), cache, mask, [](SublayerKind, const Activations<T>&) {});
     }
 
-    /// Sets dx, adds to gradients. `observe(kind, gradient)` sees dLoss/d(stream) where the stream leaves each block.
+    /// Sets dx, adds to gradients. `observe(kind, gradient)` sees dLoss/d(first stream) where it leaves each block.
     template <class Observe>
-    void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients,
+    void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
-        observe(SublayerKind::feed_forward, dy);
+        observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.between, cache.feed_forward, gradients.feed_forward);
-        observe(SublayerKind::attention, cache.between);
+        observe(SublayerKind::attention, cache.between[0]);
         attention.backward(cache.between, dx, cache.attention, gradients.attention);
     }
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients) const {
-        backward(dy, dx, cache, gradients, [](SublayerKind, const Activations<T>&) {});
+        backward(std::span(&dy, 1), std::span(&dx, 1), cache, gradients, [](SublayerKind, const Activations<T>&) {});
     }
 };
 
-/// L encoder layers under placement P, and its final norm if it has one: `layers.0.attention.query.weight` to
-/// `layers.11.feed_forward.norm.bias`, `final_norm.gain`.
+/// Under placement P.
 template <class P, class T, class N = LayerNorm<T>>
-class Encoder : public LayerStack<P, EncoderLayer<P, T, N>, N> {
-    using Stack = LayerStack<P, EncoderLayer<P, T, N>, N>;
+class EncoderLayer : public AnyEncoderLayer<T, N> {
+    static_assert(explain_placement<P>());
+
+public:
+    explicit EncoderLayer(const EncoderOptions& options, const Depth& depth = {})
+        : AnyEncoderLayer<T, N>(any_placement<P>, options, depth) {}
+};
+
+/// L encoder layers, and what the placement ends them with: `layers.0.attention.query.weight` to
+/// `layers.11.feed_forward.norm.bias`, `final_norm.gain`. Of any placement: compiled once for all of them.
+template <class T, class N>
+class AnyEncoder : public LayerStack<AnyEncoderLayer<T, N>, N> {
+    using Stack = LayerStack<AnyEncoderLayer<T, N>, N>;
 
 public:
     using typename Stack::Cache;
     using typename Stack::Gradients;
     using typename Stack::Layer;
 
-    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
-    explicit Encoder(const EncoderOptions& options) : Stack("Encoder", options) {}
+    AnyEncoder(const AnyPlacement& placement, const EncoderOptions& options)
+        : Stack("Encoder", placement, options,
+                {.layers = options.layers,
+                 .stack = options.decoder_layers ? StackKind::encoder : StackKind::alone,
+                 .other_layers = options.decoder_layers}) {}
 
     /// x, y: (B, S, D); `mask` (B, S) is true where a token is padding. `observe(layer, kind, stream)` sees the
-    /// residual stream as it leaves each block, layers counted from 0.
+    /// (first) residual stream as it leaves each block, layers counted from 0.
     template <class Observe>
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const KeyPaddingMask& mask,
                  Observe&& observe) const {
         this->forward_layers(x, y, cache,
-                             [&](std::size_t l, const Layer& layer, const Activations<T>& in, Activations<T>& out,
-                                 typename Layer::Cache& layer_cache) {
+                             [&](std::size_t l, const Layer& layer, std::span<const Activations<T>> in,
+                                 std::span<Activations<T>> out, typename Layer::Cache& layer_cache) {
                                  layer.forward(
                                      in, out, layer_cache, mask,
                                      [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
@@ -128,17 +158,27 @@ public:
     template <class Observe>
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
-        this->backward_layers(dy, dx, cache, gradients,
-                              [&](std::size_t l, const Layer& layer, const Activations<T>& out, Activations<T>& in,
-                                  typename Layer::Cache& layer_cache, typename Layer::Gradients& layer_gradients) {
-                                  layer.backward(
-                                      out, in, layer_cache, layer_gradients,
-                                      [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
-                              });
+        this->backward_layers(
+            dy, dx, cache, gradients,
+            [&](std::size_t l, const Layer& layer, std::span<const Activations<T>> out, std::span<Activations<T>> in,
+                typename Layer::Cache& layer_cache, typename Layer::Gradients& layer_gradients) {
+                layer.backward(out, in, layer_cache, layer_gradients,
+                               [&](SublayerKind kind, const Activations<T>& seen) { observe(l, kind, seen); });
+            });
     }
     void backward(const Activations<T>& dy, Activations<T>& dx, Cache& cache, Gradients& gradients) const {
         backward(dy, dx, cache, gradients, [](std::size_t, SublayerKind, const Activations<T>&) {});
     }
+};
+
+/// Under placement P.
+template <class P, class T, class N = LayerNorm<T>>
+class Encoder : public AnyEncoder<T, N> {
+    static_assert(explain_placement<P>());
+
+public:
+    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
+    explicit Encoder(const EncoderOptions& options) : AnyEncoder<T, N>(any_placement<P>, options) {}
 };
 
 }  // namespace normplace

@@ -1,81 +1,90 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// L layers one after the other, and the placement's final norm if it has one: what the encoder and the decoder share.
-// The stack owns the streams between layers; what a layer is made of, and what else it reads (a mask, a memory), it
-// does not know.
+// L layers one after the other, and what the placement ends a stack with: what the encoder and the decoder share. The
+// stack owns the streams between layers; what a layer is made of, and what else it reads (a mask, a memory), it does
+// not know.
 #pragma once
 
+#include <span>
+#include <string>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
+#include <normplace/nn/any_block.hpp>
 #include <normplace/nn/dropout.hpp>
-#include <normplace/nn/norm.hpp>
-#include <normplace/nn/parameters.hpp>
-#include <normplace/placement/placement.hpp>
 
 namespace normplace {
 
-/// Parameters are `layers.0.attention.query.weight` and so on (layers counted from 0, as in PyTorch), and
-/// `final_norm.gain`.
-template <class P, class Layer_, class N>
+/// Every stream starts as the stack's input. Parameters are `layers.0.attention.query.weight` and so on (layers counted
+/// from 0, as in PyTorch), and `final_norm.gain`.
+template <class Layer_, class N>
 class LayerStack {
-    static_assert(explain_placement<P>());
-
 public:
-    using Placement = P;
     using Layer = Layer_;
     using Scalar = typename Layer::Scalar;
     using Options = typename Layer::Options;
-    using FinalNorm = std::conditional_t<P::final_norm, N, NoParameters>;
+    using Output = AnyBlock<NoSublayer<Scalar>, N>;
 
     struct Gradients {
         std::vector<typename Layer::Gradients> layers;
-        typename FinalNorm::Gradients final_norm;
+        typename Output::Gradients output;
         template <class Self>
         static auto members(Self& self) {
-            return std::make_tuple(named("layers", self.layers), named("final_norm", self.final_norm));
+            return std::make_tuple(named("layers", self.layers), named("", self.output));
         }
     };
     struct Cache {
         std::vector<typename Layer::Cache> layers;
-        typename N::Cache final_norm;
-        Activations<Scalar> streams[2];  // between the layers, in turn; gradients on the way back
-        DropoutKey dropout;              ///< set by the caller before forward; without: no dropout
+        typename Output::Cache output;
+        std::vector<Activations<Scalar>> input;       // for each stream, where there are several
+        std::vector<Activations<Scalar>> streams[2];  // between the layers, in turn; gradients on the way back
+        DropoutKey dropout;                           ///< set by the caller before forward; without: no dropout
     };
 
     std::vector<Layer> layers;
-    FinalNorm final_norm;
+    Output output;  ///< holds the final norm, as norms[0], if there is one
 
     const Options& options() const { return options_; }
 
-    /// Draws every weight; norms and biases keep their 1 and 0.
+    /// Draws every weight; norms, gates and biases keep what they start with.
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         for (Layer& layer : layers) layer.initialize(random, scheme);
     }
 
 protected:
-    LayerStack(const char* name, const Options& options) : name_(name), options_(options) {
+    /// @param depth of the first layer
+    LayerStack(const char* name, const AnyPlacement& placement, const Options& options, Depth depth)
+        : output(Output::output(placement, {options.width}, {options.width, options.epsilon, options.bias})),
+          name_(name),
+          options_(options),
+          streams_(placement.streams()),
+          is_output_itself_(streams_ == 1 && placement.output == x) {
         detail::require_positive(name, "layers", options.layers);
-        for (std::size_t l = 1; l <= options.layers; ++l) layers.emplace_back(options, Depth{l, options.layers});
-        if constexpr (P::final_norm) final_norm = N(NormOptions{options.width, options.epsilon, options.bias});
+        for (depth.layer = 1; depth.layer <= options.layers; ++depth.layer)
+            layers.emplace_back(placement, options, depth);
     }
 
-    /// run(l, layer, x, y, cache) computes one layer.
+    /// run(l, layer, x, y, cache) computes one layer, from every stream to every stream.
     template <class Run>
     void forward_layers(const Activations<Scalar>& x, Activations<Scalar>& y, Cache& cache, const Run& run) const {
         detail::require_width(name_, "x", x, options_.width);
         detail::require_distinct(name_, "x", x, "y", y);
         cache.layers.resize(layers.size());
-        const Activations<Scalar>* stream = &x;
+        std::span<const Activations<Scalar>> stream(&x, 1);
+        if (streams_ > 1) {
+            cache.input.resize(streams_);
+            for (Activations<Scalar>& copy : cache.input) detail::copy(x, copy);
+            stream = cache.input;
+        }
         for (std::size_t l = 0; l < layers.size(); ++l) {
             const bool last = l + 1 == layers.size();
-            Activations<Scalar>& next = last && !P::final_norm ? y : cache.streams[l % 2];
+            std::span<Activations<Scalar>> next =
+                last && is_output_itself_ ? std::span(&y, 1) : memory(cache.streams[l % 2]);
             cache.layers[l].dropout = cache.dropout.at(l);
-            run(l, layers[l], *stream, next, cache.layers[l]);
-            stream = &next;
+            run(l, layers[l], stream, next, cache.layers[l]);
+            stream = next;
         }
-        if constexpr (P::final_norm) final_norm.forward(*stream, y, cache.final_norm);
+        if (!is_output_itself_) output.forward(stream, std::span(&y, 1), cache.output);
     }
 
     /// run(l, layer, dy, dx, cache, gradients) goes back through one layer.
@@ -91,21 +100,36 @@ protected:
                    std::to_string(layers.size()) + "; call zero_gradients first";
         });
         detail::require_distinct(name_, "dy", dy, "dx", dx);
-        const Activations<Scalar>* gradient = &dy;
-        if constexpr (P::final_norm) {
-            final_norm.backward(dy, cache.streams[layers.size() % 2], cache.final_norm, gradients.final_norm);
-            gradient = &cache.streams[layers.size() % 2];
+        std::span<const Activations<Scalar>> gradient(&dy, 1);
+        if (!is_output_itself_) {
+            const std::span<Activations<Scalar>> next = memory(cache.streams[layers.size() % 2]);
+            output.backward(gradient, next, cache.output, gradients.output);
+            gradient = next;
         }
         for (std::size_t l = layers.size(); l-- > 0;) {
-            Activations<Scalar>& next = l == 0 ? dx : cache.streams[l % 2];
-            run(l, layers[l], *gradient, next, cache.layers[l], gradients.layers[l]);
-            gradient = &next;
+            const std::span<Activations<Scalar>> next =
+                l == 0 && streams_ == 1 ? std::span(&dx, 1) : memory(cache.streams[l % 2]);
+            run(l, layers[l], gradient, next, cache.layers[l], gradients.layers[l]);
+            gradient = next;
+        }
+        if (streams_ == 1) return;
+        detail::copy(gradient[0], dx);
+        for (const Activations<Scalar>& other : gradient.subspan(1)) {
+            const Scalar* more = other.data();
+            for (Scalar& entry : dx.storage()) entry += *more++;
         }
     }
 
 private:
+    std::span<Activations<Scalar>> memory(std::vector<Activations<Scalar>>& streams) const {
+        streams.resize(streams_);
+        return streams;
+    }
+
     const char* name_;
     Options options_;
+    std::size_t streams_;
+    bool is_output_itself_;
 };
 
 }  // namespace normplace

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <tuple>
 
 #include <normplace/detail/check.hpp>
@@ -19,6 +20,10 @@
 #include <normplace/nn/parameters.hpp>
 
 namespace normplace {
+
+/// A norm that takes a sum of terms for its argument and a factor on its gradient, and works in place.
+template <class N>
+concept SummingNorm = std::same_as<typename N::SumsTerms, N>;
 
 struct NormOptions {
     std::size_t width = 0;  ///< D
@@ -32,6 +37,7 @@ class Normalization {
 public:
     using Scalar = T;
     using Options = NormOptions;
+    using SumsTerms = Normalization;  // what derives from it may not
     static constexpr auto name = centred ? "LayerNorm" : "RMSNorm";
 
     struct Gradients {

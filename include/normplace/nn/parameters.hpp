@@ -8,12 +8,14 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <normplace/detail/check.hpp>
 #include <normplace/detail/parallel.hpp>
@@ -81,6 +83,30 @@ constexpr auto scalar_pointer() {
 template <class Object>
 using ScalarOf = std::remove_pointer_t<decltype(scalar_pointer<Object>())>;
 
+/// Elements that have names instead of numbers, which only the running program knows.
+template <class Element>
+struct NamedElements {
+    std::vector<Element> elements;
+    std::vector<std::string> names;
+
+    std::size_t size() const { return elements.size(); }
+    Element& operator[](std::size_t i) { return elements[i]; }
+    const Element& operator[](std::size_t i) const { return elements[i]; }
+    auto begin() { return elements.begin(); }
+    auto end() { return elements.end(); }
+    auto begin() const { return elements.begin(); }
+    auto end() const { return elements.end(); }
+
+    void add(std::string name, Element element) {
+        names.push_back(std::move(name));
+        elements.push_back(std::move(element));
+    }
+};
+template <class Object>
+concept NamedSequence = requires(const Object& object) {
+    { object.names[0] } -> std::convertible_to<std::string_view>;
+};
+
 /// Where a walk stands: a chain through its stack frames. Its text is made only for who reads it.
 struct Path {
     static constexpr std::size_t no_index = static_cast<std::size_t>(-1);
@@ -114,8 +140,13 @@ struct Visitor {
 /// Gives a sequence that is empty, as in gradients that have not been used yet, the size of the layer's.
 template <class First, class Other>
 void match_size(const Path& path, const First& first, Other& other) {
-    if constexpr (requires { other.resize(first.size()); })
-        if (other.size() == 0) other.resize(first.size());
+    if (other.size() == 0) {
+        if constexpr (requires { other.resize(first.size()); }) other.resize(first.size());
+        if constexpr (NamedSequence<Other> && !std::is_const_v<Other>) {
+            other.elements.resize(first.size());
+            other.names = first.names;
+        }
+    }
     if (first.size() != other.size())
         throw std::invalid_argument("parameters: '" + path.text() + "' has " + std::to_string(first.size()) +
                                     " elements in one object and " + std::to_string(other.size()) + " in another");
@@ -153,7 +184,9 @@ void walk(const Path& path, const Visitor<Leaves...>& visitor, First& first, Oth
         visitor.call(visitor.state, path, first, others...);
     } else if constexpr (Sequence<First>) {
         (match_size(path, first, others), ...);
-        for (std::size_t i = 0; i < first.size(); ++i) walk(Path{&path, {}, i}, visitor, first[i], others[i]...);
+        for (std::size_t i = 0; i < first.size(); ++i)
+            if constexpr (NamedSequence<First>) walk(Path{&path, first.names[i]}, visitor, first[i], others[i]...);
+            else walk(Path{&path, {}, i}, visitor, first[i], others[i]...);
     } else {
         using List = decltype(members_of(first));
         walk_members(std::make_index_sequence<std::tuple_size_v<List>>(), path, visitor, members_of(first),

@@ -6,8 +6,10 @@
 
 #include <concepts>
 #include <cstddef>
+#include <tuple>
 
 #include <normplace/nn/initializer.hpp>
+#include <normplace/nn/parameters.hpp>
 
 namespace normplace {
 
@@ -24,6 +26,29 @@ concept Sublayer = std::default_initializable<typename S::Cache> && std::default
     { S::kind } -> std::convertible_to<SublayerKind>;
     { fixed.width() } -> std::convertible_to<std::size_t>;
     sublayer.initialize(initializer);
+};
+
+/// Where a formula has no f, as at the end of a stack.
+template <class T>
+struct NoSublayer {
+    using Scalar = T;
+    struct Options {
+        std::size_t width = 0;
+    };
+    struct Cache {};
+    using Gradients = NoParameters;
+    static constexpr SublayerKind kind = SublayerKind::other;
+
+    Options options{};
+    explicit NoSublayer(const Options& given = {}) : options(given) {}
+    std::size_t width() const { return options.width; }
+    void initialize(const Initializer&) {}
+    void forward(const Activations<T>& x, Activations<T>& y, Cache&) const { y = x; }
+    void backward(const Activations<T>& dy, Activations<T>& dx, Cache&, Gradients&) const { dx = dy; }
+    template <class Self>
+    static std::tuple<> members(Self&) {
+        return {};
+    }
 };
 
 namespace detail {

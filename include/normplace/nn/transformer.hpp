@@ -85,14 +85,16 @@ public:
                    .feed_forward = options.feed_forward,
                    .bias = options.bias,
                    .epsilon = options.epsilon,
-                   .activation = options.activation}),
+                   .activation = options.activation,
+                   .decoder_layers = options.decoder_layers}),
           decoder({.layers = options.decoder_layers,
                    .width = options.width,
                    .heads = options.heads,
                    .feed_forward = options.feed_forward,
                    .bias = options.bias,
                    .epsilon = options.epsilon,
-                   .activation = options.activation}),
+                   .activation = options.activation,
+                   .encoder_layers = options.encoder_layers}),
           readout(options.width, options.target_vocabulary, options.tied != Tied::none),
           options_(options) {
         detail::require_positive("Transformer", "source vocabulary", options.source_vocabulary);

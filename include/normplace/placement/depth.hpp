@@ -16,12 +16,17 @@ enum class SublayerKind { attention, cross_attention, feed_forward, other };
 /// What a weight matrix is for. `linear1` and `linear2` are the papers' W_1 and W_2.
 enum class Role { query, key, value, out, linear1, linear2, embedding, readout, other };
 
+/// Whether a stack stands alone, or is one half of an encoder-decoder.
+enum class StackKind { alone, encoder, decoder };
+
 /// A sublayer's place in its stack. One layer = attention sublayer + feed-forward sublayer, so a stack of `layers`
 /// layers has 2 * layers sublayers.
 struct Depth {
     std::size_t layer = 1;   ///< l, counted from 1 as the papers do
     std::size_t layers = 1;  ///< L
     SublayerKind sublayer = SublayerKind::other;
+    StackKind stack = StackKind::alone;
+    std::size_t other_layers = 0;  ///< of the other stack of an encoder-decoder
 
     /// @throws std::invalid_argument unless 1 <= layer <= layers
     constexpr void check() const {

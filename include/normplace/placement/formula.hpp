@@ -2,20 +2,26 @@
 //
 // The grammar in which a placement is written, as the papers write it:
 //
-//     x + f(norm(x))                              Pre-LN
-//     norm(x + f(x))                              Post-LN
-//     x + norm<out>(f(norm<in>(x)))               Peri-LN
-//     norm(alpha * x + f(x))                      DeepNorm
+//     x + f(norm(x))                                              Pre-LN
+//     norm(x + f(x))                                              Post-LN
+//     x + norm<out>(f(norm<in>(x)))                               Peri-LN
+//     norm(alpha * x + f(x))                                      DeepNorm
+//     when(early, norm(x + f(x)), x + f(norm(x)))                 Mix-LN: a choice by layer or by sublayer
+//     x + gate("lambda", 0.1) * f(norm(x))                        LayerScale: a learned factor
+//     streams(norm(x + f(x)), r + f(x))                           ResiDual: two streams, f computed once
 //
 // `x` is the residual stream, `f` the sublayer, `norm` a normalization that the block owns (its slot says which one
-// when there are several), `+` and `scalar *` what they say. A formula is a constexpr object whose type is its syntax
-// tree. It computes nothing itself: forward, backward, moments and print are interpreters that walk the tree.
+// when there are several), `+`, `-` and `scalar *` what they say. A formula is a constexpr value: its nodes, operands
+// before those that use them, and equal ones kept once. So what is written twice, such as f(x) above, is computed once.
+// It computes nothing itself: plan.hpp reads it at one place of a stack, and forward, backward and moments follow the
+// plan; print.hpp writes it out.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
 #include <string_view>
-#include <type_traits>
 
 #include <normplace/placement/depth.hpp>
 
@@ -50,173 +56,244 @@ struct Scalar {
                                         std::to_string(depth.layers));
         return value;
     }
+    constexpr bool operator==(const Scalar&) const = default;
 };
 
 /// A named scalar that depends on the depth: `scalar("alpha", [](const Depth& d) { return ...; })`.
 constexpr Scalar scalar(const Label& name, double (*law)(const Depth&)) { return {name, 1.0, law}; }
 
-namespace syntax {
-
-struct Stream {};  // x
-
-template <class Input>
-struct Sublayer {  // f(input)
-    Input input;
+/// A learned factor, a parameter of the block under this name: one number, or one for each channel.
+struct Gate {
+    Label name{};
+    Scalar start{};
+    bool per_channel = false;
+    constexpr bool operator==(const Gate&) const = default;
 };
 
-template <Label slot_, class Input>
-struct Norm {  // norm<slot>(input)
-    static constexpr Label slot = slot_;
-    Input input;
+/// One learned number, which starts at `start` or by a law of the depth.
+constexpr Gate learned(const Label& name, double start) { return {name, {{}, start, nullptr}, false}; }
+constexpr Gate learned(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, false}; }
+/// A learned number for each of the D channels.
+constexpr Gate gate(const Label& name, double start) { return {name, {{}, start, nullptr}, true}; }
+constexpr Gate gate(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, true}; }
+
+/// Where in the stack one formula holds and where another: by layer, or by kind of sublayer.
+struct Condition {
+    Label name{};
+    bool (*holds)(const Depth&) = nullptr;
+    constexpr bool operator==(const Condition&) const = default;
+};
+inline constexpr Condition in_attention{
+    "attention", [](const Depth& depth) { return depth.sublayer != SublayerKind::feed_forward; }};
+
+/// One operation of a formula.
+struct Node {
+    enum class Kind { stream, sublayer, norm, sum, scaled, gated, choice };
+
+    Kind kind = Kind::stream;
+    Label name{};            ///< a stream's, or a norm's slot
+    Scalar factor{};         ///< of scaled
+    Gate gate{};             ///< of gated
+    Condition condition{};   ///< of choice
+    std::size_t first = 0;   ///< its operand, or a stream's number
+    std::size_t second = 0;  ///< the other one, of sum and choice
+    constexpr bool operator==(const Node&) const = default;
 };
 
-template <class Left, class Right>
-struct Sum {  // left + right
-    Left left;
-    Right right;
-};
+struct Formula {
+    static constexpr std::size_t most_nodes = 64, most_streams = 4;
 
-template <class Input>
-struct Scaled {  // factor * input
-    Scalar factor;
-    Input input;
-};
+    std::array<Node, most_nodes> nodes{};
+    std::size_t size = 0;
+    std::array<std::size_t, most_streams> results{};  ///< the nodes that become the streams, in their order
+    std::size_t result_count = 0;
 
-template <class>
-inline constexpr bool is_expression = false;
-template <>
-inline constexpr bool is_expression<Stream> = true;
-template <class Input>
-inline constexpr bool is_expression<Sublayer<Input>> = true;
-template <Label slot, class Input>
-inline constexpr bool is_expression<Norm<slot, Input>> = true;
-template <class Left, class Right>
-inline constexpr bool is_expression<Sum<Left, Right>> = true;
-template <class Input>
-inline constexpr bool is_expression<Scaled<Input>> = true;
+    constexpr bool operator==(const Formula&) const = default;
 
-template <class E>
-concept Expression = is_expression<std::remove_cvref_t<E>>;
-
-template <Expression Left, Expression Right>
-constexpr auto operator+(const Left& left, const Right& right) {
-    return Sum<Left, Right>{left, right};
-}
-template <Expression Input>
-constexpr auto operator*(const Scalar& factor, const Input& input) {
-    return Scaled<Input>{factor, input};
-}
-template <Expression Input>
-constexpr auto operator*(double factor, const Input& input) {
-    return Scaled<Input>{Scalar{{}, factor, nullptr}, input};
-}
-
-// What a tree contains, counted at compile time.
-
-/// How often x and f occur.
-struct Counts {
-    std::size_t streams = 0, sublayers = 0;
-
-    constexpr Counts operator+(const Counts& other) const {
-        return {streams + other.streams, sublayers + other.sublayers};
+    /// The place of a node, which is added if it is not there.
+    constexpr std::size_t place_of(const Node& node) {
+        for (std::size_t i = 0; i < size; ++i)
+            if (nodes[i] == node) return i;
+        if (size == most_nodes) throw std::length_error("normplace: a formula has at most 64 different terms");
+        nodes[size] = node;
+        return size++;
+    }
+    constexpr Formula& result(const Node& node) {
+        results[0] = place_of(node);
+        result_count = 1;
+        return *this;
+    }
+    /// Adds all nodes of another formula. Returns where its results are now.
+    constexpr std::array<std::size_t, most_streams> take(const Formula& other) {
+        std::array<std::size_t, most_nodes> place{};
+        for (std::size_t i = 0; i < other.size; ++i) {
+            Node node = other.nodes[i];
+            if (node.kind != Node::Kind::stream) {
+                node.first = place[node.first];
+                node.second = place[node.second];
+            }
+            place[i] = place_of(node);
+        }
+        std::array<std::size_t, most_streams> moved{};
+        for (std::size_t k = 0; k < other.result_count; ++k) moved[k] = place[other.results[k]];
+        return moved;
+    }
+    /// The one result of an expression.
+    constexpr std::size_t root() const {
+        if (result_count != 1) throw std::logic_error("normplace: streams(...) stands outermost in a formula");
+        return results[0];
     }
 };
-constexpr Counts count(Stream) { return {1, 0}; }
-template <class Input>
-constexpr Counts count(const Sublayer<Input>& e) {
-    return count(e.input) + Counts{0, 1};
-}
-template <Label slot, class Input>
-constexpr Counts count(const Norm<slot, Input>& e) {
-    return count(e.input);
-}
-template <class Left, class Right>
-constexpr Counts count(const Sum<Left, Right>& e) {
-    return count(e.left) + count(e.right);
-}
-template <class Input>
-constexpr Counts count(const Scaled<Input>& e) {
-    return count(e.input);
-}
 
-/// The summands of an expression: what stands inside f or norm belongs to that one.
-template <class E>
-constexpr std::size_t count_terms(const E&) {
-    return 1;
+/// A residual stream. Number 0 is `x`; a placement with more streams names the others.
+constexpr Formula stream(std::size_t number, const Label& name) {
+    if (number >= Formula::most_streams) throw std::length_error("normplace: a formula has at most 4 streams");
+    return Formula{}.result({.kind = Node::Kind::stream, .name = name, .first = number});
 }
-template <class Left, class Right>
-constexpr std::size_t count_terms(const Sum<Left, Right>& e) {
-    return count_terms(e.left) + count_terms(e.right);
-}
-template <class Input>
-constexpr std::size_t count_terms(const Scaled<Input>& e) {
-    return count_terms(e.input);
-}
-
-/// The slots of a formula's norms, in the order in which they are read.
-template <std::size_t N>
-using Slots = std::array<Label, N>;
-
-template <std::size_t M, std::size_t N>
-constexpr Slots<M + N> joined(const Slots<M>& first, const Slots<N>& second) {
-    Slots<M + N> all{};
-    for (std::size_t i = 0; i < M; ++i) all[i] = first[i];
-    for (std::size_t i = 0; i < N; ++i) all[M + i] = second[i];
-    return all;
-}
-constexpr Slots<0> slots(Stream) { return {}; }
-template <class Input>
-constexpr auto slots(const Sublayer<Input>& e) {
-    return slots(e.input);
-}
-template <Label slot, class Input>
-constexpr auto slots(const Norm<slot, Input>& e) {
-    return joined(Slots<1>{slot}, slots(e.input));
-}
-template <class Left, class Right>
-constexpr auto slots(const Sum<Left, Right>& e) {
-    return joined(slots(e.left), slots(e.right));
-}
-template <class Input>
-constexpr auto slots(const Scaled<Input>& e) {
-    return slots(e.input);
-}
-
-template <std::size_t N>
-constexpr bool all_distinct(const Slots<N>& names) {
-    for (std::size_t i = 0; i < N; ++i)
-        for (std::size_t j = i + 1; j < N; ++j)
-            if (names[i] == names[j]) return false;
-    return true;
-}
-
-/// The position of `slot` among `names`; N when it is not there.
-template <std::size_t N>
-constexpr std::size_t slot_index(const Slots<N>& names, const Label& slot) {
-    std::size_t i = 0;
-    while (i < N && !(names[i] == slot)) ++i;
-    return i;
-}
-
-}  // namespace syntax
 
 /// The residual stream.
-inline constexpr syntax::Stream x{};
+inline constexpr Formula x = stream(0, "x");
 
 /// The sublayer (attention or feed-forward), applied to an expression.
-template <syntax::Expression Input>
-constexpr auto f(const Input& input) {
-    return syntax::Sublayer<Input>{input};
-}
+constexpr Formula f(Formula input) { return input.result({.kind = Node::Kind::sublayer, .first = input.root()}); }
 
 /// The slots of a placement with a norm on both sides of the sublayer. `norm<"any-name">(...)` works as well.
 inline constexpr Label in{"in"};
 inline constexpr Label out{"out"};
 
 /// A normalization of an expression. Each slot is one norm with its own gain and bias.
-template <Label slot = Label{}, syntax::Expression Input>
-constexpr auto norm(const Input& input) {
-    return syntax::Norm<slot, Input>{input};
+template <Label slot = Label{}>
+constexpr Formula norm(Formula input) {
+    return input.result({.kind = Node::Kind::norm, .name = slot, .first = input.root()});
 }
 
+constexpr Formula operator+(Formula left, const Formula& right) {
+    const std::size_t first = left.root(), second = left.take(right)[0];
+    right.root();
+    return left.result({.kind = Node::Kind::sum, .first = first, .second = second});
+}
+constexpr Formula operator*(const Scalar& factor, Formula input) {
+    return input.result({.kind = Node::Kind::scaled, .factor = factor, .first = input.root()});
+}
+constexpr Formula operator*(double factor, const Formula& input) { return Scalar{{}, factor, nullptr} * input; }
+constexpr Formula operator-(const Formula& left, const Formula& right) { return left + -1.0 * right; }
+constexpr Formula operator*(const Gate& gate, Formula input) {
+    return input.result({.kind = Node::Kind::gated, .gate = gate, .first = input.root()});
+}
+
+/// `yes` where the condition holds, elsewhere `no`.
+constexpr Formula when(const Condition& condition, Formula yes, const Formula& no) {
+    if (yes.result_count != no.result_count)
+        throw std::logic_error("normplace: both sides of when(...) have the same number of streams");
+    const auto others = yes.take(no);
+    for (std::size_t k = 0; k < yes.result_count; ++k)
+        yes.results[k] = yes.place_of(
+            {.kind = Node::Kind::choice, .condition = condition, .first = yes.results[k], .second = others[k]});
+    return yes;
+}
+
+/// What each stream becomes, in the order of their numbers.
+template <class... Others>
+constexpr Formula streams(Formula first, const Others&... others) {
+    static_assert(sizeof...(others) < Formula::most_streams, "normplace: a formula has at most 4 streams.");
+    first.root();
+    const auto add = [&](const Formula& other) {
+        other.root();
+        first.results[first.result_count] = first.take(other)[0];
+        ++first.result_count;
+    };
+    (add(others), ...);
+    return first;
+}
+
+namespace syntax {
+
+/// Which nodes of a formula are in use where its choices fall as given: bit c for the c-th of `choices`.
+struct Alternatives {
+    const Formula& formula;
+    std::array<Condition, 4> choices{};
+    std::size_t count = 0;
+
+    constexpr explicit Alternatives(const Formula& of) : formula(of) {
+        for (std::size_t i = 0; i < of.size; ++i) {
+            const Node& node = of.nodes[i];
+            if (node.kind != Node::Kind::choice || number_of(node.condition) < count) continue;
+            if (count == choices.size()) throw std::length_error("normplace: a formula has at most 4 conditions");
+            choices[count++] = node.condition;
+        }
+    }
+    constexpr std::size_t number_of(const Condition& condition) const {
+        std::size_t i = 0;
+        while (i < count && !(choices[i] == condition)) ++i;
+        return i;
+    }
+    constexpr std::size_t size() const { return std::size_t{1} << count; }
+    constexpr std::array<bool, Formula::most_nodes> used(std::size_t fallen) const {
+        std::array<bool, Formula::most_nodes> result{};
+        for (std::size_t k = 0; k < formula.result_count; ++k) result[formula.results[k]] = true;
+        for (std::size_t i = formula.size; i-- > 0;) {
+            const Node& node = formula.nodes[i];
+            if (!result[i] || node.kind == Node::Kind::stream) continue;
+            const bool second_only = node.kind == Node::Kind::choice && !(fallen >> number_of(node.condition) & 1);
+            result[second_only ? node.second : node.first] = true;
+            if (node.kind == Node::Kind::sum) result[node.second] = true;
+        }
+        return result;
+    }
+};
+
+/// Whether f stands in the formula exactly `wanted` times, however its choices fall.
+constexpr bool has_sublayers(const Formula& formula, std::size_t wanted) {
+    const Alternatives alternatives(formula);
+    for (std::size_t fallen = 0; fallen < alternatives.size(); ++fallen) {
+        const auto used = alternatives.used(fallen);
+        std::size_t found = 0;
+        for (std::size_t i = 0; i < formula.size; ++i)
+            found += used[i] && formula.nodes[i].kind == Node::Kind::sublayer;
+        if (found != wanted) return false;
+    }
+    return true;
+}
+
+/// Whether no two norms have one slot, and no two gates one name, however its choices fall.
+constexpr bool has_distinct_names(const Formula& formula) {
+    const Alternatives alternatives(formula);
+    for (std::size_t fallen = 0; fallen < alternatives.size(); ++fallen) {
+        const auto used = alternatives.used(fallen);
+        for (std::size_t i = 0; i < formula.size; ++i)
+            for (std::size_t j = i + 1; j < formula.size; ++j) {
+                const Node &a = formula.nodes[i], &b = formula.nodes[j];
+                if (!used[i] || !used[j] || a.kind != b.kind) continue;
+                if (a.kind == Node::Kind::norm && a.name == b.name) return false;
+                if (a.kind == Node::Kind::gated && a.gate.name == b.gate.name) return false;
+            }
+    }
+    return true;
+}
+
+/// Whether the streams that a formula reads are among those that it gives.
+constexpr bool reads_streams_below(const Formula& formula, std::size_t count) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].kind == Node::Kind::stream && formula.nodes[i].first >= count) return false;
+    return true;
+}
+
+constexpr std::size_t count(const Formula& formula, Node::Kind kind) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < formula.size; ++i) found += formula.nodes[i].kind == kind;
+    return found;
+}
+constexpr std::size_t count_norms(const Formula& formula) { return count(formula, Node::Kind::norm); }
+constexpr std::size_t count_gates(const Formula& formula) { return count(formula, Node::Kind::gated); }
+
+/// Whether it is not the same everywhere in a stack.
+constexpr bool depends_on_depth(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i) {
+        const Node& node = formula.nodes[i];
+        if (node.factor.law || node.gate.start.law || node.kind == Node::Kind::choice) return true;
+    }
+    return false;
+}
+
+}  // namespace syntax
 }  // namespace normplace

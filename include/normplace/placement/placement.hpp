@@ -5,16 +5,19 @@
 //     struct HalfStep {
 //         static constexpr auto name = "half-step";
 //         static constexpr auto formula = np::x + 0.5 * np::f(np::norm(np::x));
-//         static constexpr bool final_norm = true;
-//         static double gain(np::Role, const np::Depth&);   // optional, 1 when absent
+//         static constexpr bool final_norm = true;                        // or `output`, a formula of the streams
+//         static double gain(np::Role, const np::Depth&);                 // optional, 1 when absent
+//         static np::SublayerNorms inside(const np::Depth&);              // optional, none when absent
 //     };
 #pragma once
 
 #include <cmath>
 #include <concepts>
 #include <string_view>
+#include <type_traits>
 
 #include <normplace/placement/formula.hpp>
+#include <normplace/placement/sublayer_norms.hpp>
 
 namespace normplace {
 
@@ -25,23 +28,31 @@ concept has_name = requires {
     { P::name } -> std::convertible_to<std::string_view>;
 };
 template <class P>
-concept has_formula = requires {
-    requires syntax::Expression<decltype(P::formula)>;
+concept has_formula = std::same_as<std::remove_cv_t<decltype(P::formula)>, Formula> && requires {
+    std::bool_constant<(P::formula.size > 0)>{};  // so it is static and constexpr
 };
 template <class P>
-concept has_one_sublayer = has_formula<P> && requires {
-    requires syntax::count(P::formula)
-    .sublayers == 1;
-};
+concept has_one_sublayer = has_formula<P> && syntax::has_sublayers(P::formula, 1);
 template <class P>
-concept has_distinct_slots = has_formula<P> && requires {
-    requires syntax::all_distinct(syntax::slots(P::formula));
-};
+concept has_distinct_slots = has_formula<P> && syntax::has_distinct_names(P::formula);
+template <class P>
+concept has_its_streams = has_formula<P> && syntax::reads_streams_below(P::formula, P::formula.result_count);
+template <class P>
+concept has_output = has_formula<P> && std::same_as<std::remove_cv_t<decltype(P::output)>, Formula> &&
+                         P::output.result_count == 1 &&
+                     syntax::has_sublayers(P::output, 0) && syntax::count_norms(P::output) <= 1 &&
+                     syntax::reads_streams_below(P::output, P::formula.result_count);
 template <class P>
 concept has_final_norm = std::same_as < std::remove_cv_t<decltype(P::final_norm)>,
 bool > &&requires {
     std::bool_constant<P::final_norm>{};  // so it is static and constexpr
 };
+template <class P>
+concept mentions_output = requires {
+    P::output;
+};
+template <class P>
+concept has_an_end = (mentions_output<P> && has_output<P>) || (!mentions_output<P> && has_final_norm<P>);
 // A gain is optional, but one that cannot be called must not be passed over in silence.
 template <class P>
 concept mentions_gain = requires {
@@ -52,16 +63,28 @@ template <class P>
 concept has_usable_gain = !mentions_gain<P> || requires(Role role, const Depth& depth) {
     { P::gain(role, depth) } -> std::convertible_to<double>;
 };
+template <class P>
+concept mentions_inside = requires {
+    &P::inside;
+}
+|| requires { P::inside; };
+template <class P>
+concept has_usable_inside = !mentions_inside<P> || requires(const Depth& depth) {
+    { P::inside(depth) } -> std::same_as<SublayerNorms>;
+};
 
 }  // namespace placement_requirement
 
-/// A layer-norm placement: a `name`, a `formula` with exactly one `f` and one slot per `norm`, whether the stack ends
-/// in a `final_norm`, and optionally `gain(role, depth)`, the factor on the initial standard deviation of a weight
-/// matrix.
+/// A layer-norm placement: a `name`, a `formula` with exactly one `f` and one slot per `norm`, how the stack ends, and
+/// optionally `gain(role, depth)`, the factor on the initial standard deviation of a weight matrix, and
+/// `inside(depth)`, the norms inside the sublayer. A stack ends in a norm, or not (`final_norm`), or in a formula of
+/// its streams
+/// (`output`) with at most one norm.
 template <class P>
 concept Placement = placement_requirement::has_name<P> && placement_requirement::has_formula<P> &&
     placement_requirement::has_one_sublayer<P> && placement_requirement::has_distinct_slots<P> &&
-    placement_requirement::has_final_norm<P> && placement_requirement::has_usable_gain<P>;
+    placement_requirement::has_its_streams<P> && placement_requirement::has_an_end<P> &&
+    placement_requirement::has_usable_gain<P> && placement_requirement::has_usable_inside<P>;
 
 /// Names the requirement that `P` misses, one sentence each. True when `P` is a placement.
 template <class P>
@@ -77,11 +100,18 @@ constexpr bool explain_placement() {
     static_assert(
         !requirement::has_formula<P> || requirement::has_distinct_slots<P>,
         "normplace: a placement's formula uses one norm slot twice; give each norm its own: norm<in>, norm<out>.");
-    static_assert(
-        requirement::has_final_norm<P>,
-        "normplace: a placement must say whether the stack ends in a norm: static constexpr bool final_norm = true;");
+    static_assert(!requirement::has_formula<P> || requirement::has_its_streams<P>,
+                  "normplace: a placement's formula reads a stream that it does not give: streams(..., ...).");
+    static_assert(requirement::mentions_output<P> || requirement::has_final_norm<P>,
+                  "normplace: a placement must say whether the stack ends in a norm: static constexpr bool final_norm "
+                  "= true;");
+    static_assert(!requirement::mentions_output<P> || requirement::has_output<P>,
+                  "normplace: a placement's output is a formula of its streams without f, and with at most one norm: "
+                  "static constexpr auto output = x + norm(r);");
     static_assert(requirement::has_usable_gain<P>,
                   "normplace: a placement's gain must be callable as static double gain(Role, const Depth&);");
+    static_assert(requirement::has_usable_inside<P>,
+                  "normplace: a placement's inside must be callable as static SublayerNorms inside(const Depth&);");
     return Placement<P>;
 }
 
@@ -101,8 +131,37 @@ double initial_gain(Role role, const Depth& depth) {
     }
 }
 
-/// The number of norms that one residual block of this placement owns.
+/// The norms inside the sublayer: P::inside, or none.
 template <class P>
-inline constexpr std::size_t norm_count = syntax::slots(P::formula).size();
+SublayerNorms norms_inside(const Depth& depth) {
+    if constexpr (placement_requirement::mentions_inside<P>) return P::inside(depth);
+    else return {};
+}
+
+/// How the stack ends: P::output, or norm(x), or x.
+template <class P>
+constexpr Formula output_of() {
+    if constexpr (placement_requirement::mentions_output<P>) return P::output;
+    else return P::final_norm ? norm(x) : x;
+}
+
+/// The number of residual streams.
+template <class P>
+inline constexpr std::size_t stream_count = P::formula.result_count;
+
+/// A placement as a value: what runs it and predicts it is compiled once for all of them.
+struct AnyPlacement {
+    std::string_view name;
+    Formula formula;
+    Formula output;  ///< of the stack, from its streams
+    double (*gain)(Role, const Depth&);
+    SublayerNorms (*inside)(const Depth&);
+
+    constexpr std::size_t streams() const { return formula.result_count; }
+    /// Whether a norm of the streams, or of one of them, comes before the readout.
+    constexpr bool final_norm() const { return syntax::count_norms(output) > 0; }
+};
+template <class P>
+inline constexpr AnyPlacement any_placement{P::name, P::formula, output_of<P>(), &initial_gain<P>, &norms_inside<P>};
 
 }  // namespace normplace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints a formula as it was written: `x + f(norm(x))`. One of the interpreters of the grammar (formula.hpp).
+// Prints a formula as it was written: `x + f(norm(x))`. One of the readers of the grammar (formula.hpp).
 #pragma once
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -19,28 +20,59 @@ inline std::string to_string(const Scalar& factor) {
 
 namespace syntax {
 
-inline std::string to_string(Stream) { return "x"; }
-template <class Input>
-std::string to_string(const Sublayer<Input>& e) {
-    return "f(" + to_string(e.input) + ")";
+inline std::string to_string(const Formula& formula, std::size_t at);
+
+inline bool needs_brackets(const Formula& formula, std::size_t at) {
+    const Node::Kind kind = formula.nodes[at].kind;
+    return kind == Node::Kind::sum || kind == Node::Kind::choice;
 }
-template <Label slot, class Input>
-std::string to_string(const Norm<slot, Input>& e) {
-    const std::string name(slot.view());
-    return (name.empty() ? std::string("norm") : "norm<" + name + ">") + "(" + to_string(e.input) + ")";
+inline std::string bracketed(const Formula& formula, std::size_t at, bool brackets) {
+    return brackets ? "(" + to_string(formula, at) + ")" : to_string(formula, at);
 }
-template <class Left, class Right>
-std::string to_string(const Sum<Left, Right>& e) {
-    return to_string(e.left) + " + " + to_string(e.right);
+inline std::string times(const std::string& factor, const Formula& formula, std::size_t at) {
+    return factor + " * " + bracketed(formula, at, needs_brackets(formula, at));
 }
-template <class Input>
-std::string to_string(const Scaled<Input>& e) {
-    const std::string factor = normplace::to_string(e.factor) + " * ";
-    if constexpr (requires { e.input.left; }) return factor + "(" + to_string(e.input) + ")";
-    else return factor + to_string(e.input);
+
+/// " + b", or " - b" where b has a negative factor.
+inline std::string plus(const Formula& formula, std::size_t at) {
+    const Node& node = formula.nodes[at];
+    if (node.kind == Node::Kind::scaled && !node.factor.law && node.factor.constant < 0.0) {
+        if (node.factor.constant == -1.0)
+            return " - " + bracketed(formula, node.first, needs_brackets(formula, node.first));
+        return " - " + times(normplace::to_string(Scalar{{}, -node.factor.constant, nullptr}), formula, node.first);
+    }
+    return " + " + bracketed(formula, at, node.kind == Node::Kind::choice);
+}
+
+inline std::string to_string(const Formula& formula, std::size_t at) {
+    const Node& node = formula.nodes[at];
+    const std::string name(node.name.view());
+    switch (node.kind) {
+        case Node::Kind::stream: return name;
+        case Node::Kind::sublayer: return "f(" + to_string(formula, node.first) + ")";
+        case Node::Kind::norm:
+            return (name.empty() ? std::string("norm") : "norm<" + name + ">") + "(" + to_string(formula, node.first) +
+                   ")";
+        case Node::Kind::scaled: return times(normplace::to_string(node.factor), formula, node.first);
+        case Node::Kind::gated: return times(std::string(node.gate.name.view()), formula, node.first);
+        case Node::Kind::choice:
+            return std::string(node.condition.name.view()) + " ? " + to_string(formula, node.first) + " : " +
+                   to_string(formula, node.second);
+        case Node::Kind::sum: break;
+    }
+    return bracketed(formula, node.first, formula.nodes[node.first].kind == Node::Kind::choice) +
+           plus(formula, node.second);
 }
 
 }  // namespace syntax
+
+/// `x + f(norm(x))`; what several streams become is separated by semicolons: `norm(x + f(x)); r + f(x)`.
+inline std::string to_string(const Formula& formula) {
+    std::string text;
+    for (std::size_t k = 0; k < formula.result_count; ++k)
+        text += (k ? "; " : "") + syntax::to_string(formula, formula.results[k]);
+    return text;
+}
 
 /// The name of the norm in `slot` as a parameter: "norm", or "norm_in" for slot `in`.
 inline std::string norm_name(const Label& slot) {
