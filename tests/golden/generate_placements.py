@@ -35,7 +35,7 @@ class Parameters(dict):
         return self[name]
 
 
-# ---- norm kinds: (parameters, their prefix, values, epsilon) ----------------------------------------------------------
+# ---- norm kinds: (parameters, their prefix, values, epsilon) ---------------------------------------------------------
 
 def layer_norm(p, prefix, x, epsilon):
     width = x.shape[-1]
@@ -78,7 +78,7 @@ def unit(x):
 KINDS = {"layer-norm": layer_norm, "unit-offset": unit_offset, "scale-norm": scale_norm, "dyt": dyt, "centre": centre}
 
 
-# ---- a stack of blocks ------------------------------------------------------------------------------------------------
+# ---- a stack of blocks -----------------------------------------------------------------------------------------------
 
 class Block:
     """A sublayer f, its norms and its learned factors."""
@@ -126,7 +126,7 @@ class Stack:
         return self.norm("final_norm", x)
 
 
-# ---- placements: (stack, input) to output -----------------------------------------------------------------------------
+# ---- placements: (stack, input) to output ----------------------------------------------------------------------------
 
 def each_block(formula, final_norm=True):
     """One stream, and the formula of (block, stream) for every sublayer."""
@@ -141,6 +141,14 @@ def each_block(formula, final_norm=True):
 
 def pre_ln(b, x, *inside):
     return x + b.f(b.norm(x), *inside)
+
+
+def keel(b, x):
+    return b.norm(2 * b.layers * x + b.f(b.norm(x, "norm_in")), "norm_out")
+
+
+def keel_first_pre_ln(b, x):  # the paper's section 3.1
+    return x + b.f(b.norm(x, "norm_in")) if b.layer == 1 else keel(b, x)
 
 
 def norm_former(b, x):
@@ -213,13 +221,15 @@ def hyper_connections(stack, x):
 PLACEMENTS = {
     "pre-ln": each_block(pre_ln),
     "mix-ln": each_block(lambda b, x: b.norm(x + b.f(x)) if b.layer <= b.layers // 4 else pre_ln(b, x)),
-    "keel": each_block(lambda b, x: b.norm(2 * b.layers * x + b.f(b.norm(x, "norm_in")), "norm_out"), False),
+    "keel": each_block(keel, False),
+    "keel-first-pre-ln": each_block(keel_first_pre_ln, False),
     "admin": each_block(lambda b, x: b.norm(b.gate("omega") * x + b.f(x)), False),
     "skip-init": each_block(lambda b, x: x + b.scalar("a") * b.f(x), False),
     "rezero": rezero,
     "layer-scale": each_block(lambda b, x: x + b.gate("lambda") * b.f(b.norm(x))),
     "depth-scaled": each_block(lambda b, x: x + b.f(b.norm(x)) / math.sqrt(2 * b.layers)),
     "lips-former": each_block(lambda b, x: x + b.gate("a") * b.f(b.norm(x)), False),
+    "lips-former-post": each_block(lambda b, x: b.norm(x + b.gate("a") * b.f(x))),
     "sub-ln": each_block(lambda b, x: pre_ln(b, x, "heads_norm", "hidden_norm")),
     "norm-former": each_block(norm_former),
     "hybrid-norm": each_block(hybrid_norm),
@@ -252,12 +262,14 @@ def twelve_digits(tensor):
 CASES = [
     ("mix-ln", "mix-ln", 20, {"layers": 4}),
     ("keel", "keel", 27, {}),
+    ("keel-first-pre-ln", "keel-first-pre-ln", 36, {}),
     ("admin", "admin", 35, {}),
     ("skip-init", "skip-init", 24, {}),
     ("rezero", "rezero", 27, {}),
     ("layer-scale", "layer-scale", 25, {}),
     ("depth-scaled", "depth-scaled", 25, {}),
     ("lips-former", "lips-former", 11, {"norm": "centre"}),
+    ("lips-former-post", "lips-former-post", 12, {"norm": "centre"}),
     ("sub-ln", "sub-ln", 26, {}),
     ("norm-former", "norm-former", 13, {}),
     ("hybrid-norm", "hybrid-norm", 27, {}),
