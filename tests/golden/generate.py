@@ -45,14 +45,18 @@ def attention_shapes(prefix):
         yield f"{prefix}{name}.bias", (D,)
 
 
+def feed_forward_shapes(prefix):
+    yield f"{prefix}linear1.weight", (F, D)
+    yield f"{prefix}linear1.bias", (F,)
+    yield f"{prefix}linear2.weight", (D, F)
+    yield f"{prefix}linear2.bias", (D,)
+
+
 def encoder_shapes(norms, final_norm):
     for layer in range(L):
         attention, feed_forward = f"layers.{layer}.attention.", f"layers.{layer}.feed_forward."
         yield from attention_shapes(attention)
-        yield feed_forward + "linear1.weight", (F, D)
-        yield feed_forward + "linear1.bias", (F,)
-        yield feed_forward + "linear2.weight", (D, F)
-        yield feed_forward + "linear2.bias", (D,)
+        yield from feed_forward_shapes(feed_forward)
         for prefix in (attention, feed_forward):
             for norm in norms:
                 yield f"{prefix}{norm}.gain", (D,)
@@ -133,16 +137,29 @@ def torch_encoder(name, seed, placement, activation, causal=False, key_padding=N
 
 # ---- from the formulas -----------------------------------------------------------------------------------------------
 
-def attend(x, memory, p, prefix, causal=False):
-    def heads(part, source):  # (B, H, S, D / H)
+def unchanged(name, values):
+    return values
+
+
+def attend(x, memory, p, prefix, causal=False, inner=unchanged):
+    """inner(name, values) is applied to the parts' heads ("query", "key", "value"), to the heads' outputs ("head"), all
+    (B, H, S, D / H), and to these side by side ("heads", (B, S, D))."""
+
+    def heads(part, source):
         projected = functional.linear(source, p[f"{prefix}{part}.weight"], p[f"{prefix}{part}.bias"])
-        return projected.view(B, -1, H, D // H).transpose(1, 2)
+        return inner(part, projected.view(B, -1, H, D // H).transpose(1, 2))
 
     scores = heads("query", x) @ heads("key", memory).transpose(2, 3) / math.sqrt(D // H)
     if causal:
         scores = scores.masked_fill(torch.ones(S, S, dtype=torch.bool).triu(1), -math.inf)
-    mixed = (scores.softmax(-1) @ heads("value", memory)).transpose(1, 2).reshape(B, -1, D)
-    return functional.linear(mixed, p[f"{prefix}out.weight"], p[f"{prefix}out.bias"])
+    mixed = inner("head", scores.softmax(-1) @ heads("value", memory)).transpose(1, 2).reshape(B, -1, D)
+    return functional.linear(inner("heads", mixed), p[f"{prefix}out.weight"], p[f"{prefix}out.bias"])
+
+
+def feed(x, p, prefix, phi, inner=unchanged):
+    """inner("hidden", values) is applied after the activation."""
+    hidden = phi(functional.linear(x, p[f"{prefix}linear1.weight"], p[f"{prefix}linear1.bias"]))
+    return functional.linear(inner("hidden", hidden), p[f"{prefix}linear2.weight"], p[f"{prefix}linear2.bias"])
 
 
 def layer_norm(x, gain, bias):
@@ -174,8 +191,7 @@ def run_formula(placement, p, x, activation, norm, causal):
             return attend(h, h, p, attention, causal)
 
         def feed_forward_sublayer(h):
-            hidden = phi(functional.linear(h, p[feed_forward + "linear1.weight"], p[feed_forward + "linear1.bias"]))
-            return functional.linear(hidden, p[feed_forward + "linear2.weight"], p[feed_forward + "linear2.bias"])
+            return feed(h, p, feed_forward, phi)
 
         for prefix, sublayer in ((attention, attention_sublayer), (feed_forward, feed_forward_sublayer)):
             x = formula(x, sublayer, lambda n, h: norm(h, p[f"{prefix}{n}.gain"], p[f"{prefix}{n}.bias"]), layer + 1)
