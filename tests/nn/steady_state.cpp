@@ -116,3 +116,24 @@ TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, Pre
         CHECK(fewest_faults == 0);
     }
 }
+
+TEST_CASE_TEMPLATE("nor with norms inside the sublayer", S, MultiHeadAttention<float>, FeedForward<float>) {
+    typename S::Options options{.width = 32};
+    options.norms = {.query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+    if constexpr (std::is_same_v<S, FeedForward<float>>) options.feed_forward = 64;
+    const S sublayer(options);
+    Activations<float> x, y, dx;
+    x.resize({2, 16, 32});
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i % 31);
+    typename S::Cache cache;
+    typename S::Gradients gradients;
+    for (int i = 0; i < 4; ++i) {
+        const long allocations_before = allocations;
+        zero_gradients(sublayer, gradients);
+        sublayer.forward(x, y, cache);
+        sublayer.backward(y, dx, cache, gradients);
+        const long allocated = allocations - allocations_before;
+        if (i == 0) CHECK(allocated > 0);
+        if (i > 1) CHECK(allocated == 0);
+    }
+}
