@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/dyt.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
@@ -117,9 +118,11 @@ TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, Pre
     }
 }
 
-TEST_CASE_TEMPLATE("nor with norms inside the sublayer", S, MultiHeadAttention<float>, FeedForward<float>) {
+TEST_CASE_TEMPLATE("nor in a norm, or with norms inside the sublayer", S, ScaleNorm<float>, CentreNorm<float>,
+                   UnitOffsetLayerNorm<float>, DyT<float>, MultiHeadAttention<float>, FeedForward<float>) {
     typename S::Options options{.width = 32};
-    options.norms = {.query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+    if constexpr (requires { options.norms; })
+        options.norms = {.query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
     if constexpr (std::is_same_v<S, FeedForward<float>>) options.feed_forward = 64;
     const S sublayer(options);
     Activations<float> x, y, dx;

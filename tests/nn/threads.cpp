@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/dyt.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
@@ -44,13 +45,13 @@ std::vector<float> layer_step(int threads) {
     return all;
 }
 
-/// Everything that a step of one sublayer with norms inside computes.
+/// Everything that a step of one sublayer, or of one norm, computes.
 template <class S>
 std::vector<double> sublayer_step(int threads, const typename S::Options& options) {
     omp_set_num_threads(threads);
     S layer(options);
     RandomEngine random(1);
-    layer.initialize(Initializer(random));
+    if constexpr (requires { layer.initialize(Initializer(random)); }) layer.initialize(Initializer(random));
     Activations<double> x, y, dx;
     x.resize({batch, sequence, row_width});
     for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<double>(i * i % 1009) / 504.0 - 1.0;
@@ -112,6 +113,13 @@ TEST_CASE("nor do those of the norms inside a sublayer") {
         CHECK(thread_difference<FeedForward<double>>(
                   threads, {.width = row_width, .feed_forward = 150, .norms = norms}) < 1e-13);
     }
+    omp_set_num_threads(before);
+}
+
+TEST_CASE_TEMPLATE("nor do those of a norm", N, ScaleNorm<double>, CentreNorm<double>, UnitOffsetRMSNorm<double>,
+                   DyT<double>) {
+    const int before = omp_get_max_threads();
+    for (const int threads : {2, 5}) CHECK(thread_difference<N>(threads, {.width = row_width}) < 1e-13);
     omp_set_num_threads(before);
 }
 

@@ -19,9 +19,12 @@ template <class T, class N = LayerNorm<T>>
 class AttentionNorms {
 public:
     using Scalar = T;
-    static_assert(std::constructible_from<N, NormOptions> && std::same_as<typename N::Scalar, T>,
-                  "normplace: a norm inside a sublayer is made from NormOptions, and has the sublayer's Scalar: "
-                  "MultiHeadAttention<float, RMSNorm<float>>.");
+    static_assert(NormLayer<N>,
+                  "normplace: a norm has Scalar, Gradients, Cache, a constructor from NormOptions, "
+                  "forward(x, y, cache) and backward(dy, dx, cache, gradients).");
+    static_assert(std::same_as<typename N::Scalar, T>,
+                  "normplace: a norm inside a sublayer has the sublayer's Scalar: MultiHeadAttention<float, "
+                  "RMSNorm<float>>.");
 
     struct Gradients {
         typename N::Gradients query_norm, key_norm, value_norm, heads_norm;

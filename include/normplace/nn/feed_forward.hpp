@@ -32,9 +32,11 @@ public:
     using Options = FeedForwardOptions;
     static constexpr SublayerKind kind = SublayerKind::feed_forward;
     static constexpr bool input_in_cache = true;  // sublayer.hpp
-    static_assert(std::constructible_from<N, NormOptions> && std::same_as<typename N::Scalar, T>,
-                  "normplace: a norm inside a sublayer is made from NormOptions, and has the sublayer's Scalar: "
-                  "FeedForward<float, RMSNorm<float>>.");
+    static_assert(NormLayer<N>,
+                  "normplace: a norm has Scalar, Gradients, Cache, a constructor from NormOptions, "
+                  "forward(x, y, cache) and backward(dy, dx, cache, gradients).");
+    static_assert(std::same_as<typename N::Scalar, T>,
+                  "normplace: a norm inside a sublayer has the sublayer's Scalar: FeedForward<float, RMSNorm<float>>.");
 
     struct Gradients {
         typename Linear<T>::Gradients linear1, linear2;
