@@ -1,4 +1,5 @@
-// Multi-head attention: gradients under every mask, the edges of masks, and cross-attention of another length.
+// Multi-head attention: gradients under every mask, the edges of masks, cross-attention of another length, and the
+// norms inside.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -25,6 +26,24 @@ KeyPaddingMask padding_mask(std::size_t keys, const std::vector<std::size_t>& pa
     for (std::size_t b = 0; b < padding.size(); ++b)
         for (std::size_t j = 0; j < keys; ++j) mask(b, j) = j + padding[b] >= keys;
     return mask;
+}
+
+/// Each flag of attention's alone, the published choices, and all together.
+const SublayerNorms inner_norms[] = {{.query = true},
+                                     {.key = true},
+                                     {.value = true},
+                                     {.heads = true},
+                                     {.head_scale = true},
+                                     {.query = true, .key = true},
+                                     {.query = true, .key = true, .value = true},
+                                     {.heads = true, .head_scale = true},
+                                     {.query = true, .key = true, .value = true, .heads = true, .head_scale = true}};
+constexpr SublayerNorms all_inner_norms = {
+    .query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+
+std::string text(const SublayerNorms& norms) {
+    return std::string(norms.query ? "query " : "") + (norms.key ? "key " : "") + (norms.value ? "value " : "") +
+           (norms.heads ? "heads " : "") + (norms.head_scale ? "head_scale " : "");
 }
 
 }  // namespace
@@ -219,4 +238,169 @@ TEST_CASE("a cache is used up by backward, and that of another layer is refused"
     check_cache(MultiHeadAttention<double>({.width = 4, .heads = 4}),
                 MultiHeadAttention<double>({.width = 4, .heads = 1}), "MultiHeadAttention",
                 "MultiHeadAttention: the cache's log_total has shape (1, 2), expected (4, 2)");
+}
+
+TEST_CASE_TEMPLATE("gradients with norms inside self-attention", N, LayerNorm<double>, RMSNorm<double>) {
+    for (const SublayerNorms& norms : inner_norms)
+        for (const bool bias : {true, false})
+            for (const bool projection : {true, false})
+                for (const Sizes& size : {Sizes{1, 1, 1, 1, 1}, {2, 3, 3, 6, 2}, {2, 1, 1, 3, 1}, {1, 3, 3, 4, 4}}) {
+                    INFO(text(norms), "bias ", bias, ", projection ", projection, ", width ", size.width, ", heads ",
+                         size.heads);
+                    const MultiHeadAttention<double, N> layer(
+                        {size.width, size.heads, bias, bias, projection, norms, 0.1});
+                    check_layer(layer, size.batch, size.length, 3);
+                    std::vector<std::size_t> padding(size.batch, 0);
+                    padding[0] = size.length - 1;
+                    check_layer(layer, size.batch, size.length, 4, padding_mask(size.length, padding));
+                }
+}
+
+TEST_CASE("gradients with norms inside cross-attention") {
+    for (const SublayerNorms& norms : inner_norms)
+        for (const Sizes& size : {Sizes{2, 3, 5, 6, 2}, {1, 2, 1, 2, 2}}) {
+            const auto b = size.batch, s = size.length, m = size.memory, d = size.width;
+            INFO(text(norms), "width ", d);
+            CrossAttention<double> layer({.width = d, .heads = size.heads, .norms = norms, .norm_epsilon = 0.1});
+            randomize_parameters(layer, 5);
+            Activations<double> x = random_activations(b, s, d, 6), memory = random_activations(b, m, d, 7), y, dx,
+                                dmemory;
+            const Activations<double> dy = random_activations(b, s, d, 8);
+            const KeyPaddingMask mask = padding_mask(m, std::vector<std::size_t>(b, m / 2));
+            CrossAttention<double>::Cache cache;
+            CrossAttention<double>::Gradients gradients;
+            zero_gradients(layer, gradients);
+            layer.forward(x, y, cache, memory, mask);
+            layer.backward(dy, dx, cache, gradients, dmemory);
+            std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
+            add_parameters(all, layer, gradients);
+            check_gradients(all, [&] {
+                layer.forward(x, y, cache, memory, mask);
+                return dot(y, dy);
+            });
+        }
+}
+
+TEST_CASE("decoding token by token gives the rows of the whole forward, with norms inside as without") {
+    constexpr std::size_t b = 2, s = 4, m = 3, d = 6;
+    for (const SublayerNorms& norms : {SublayerNorms{}, SublayerNorms{.key = true}, all_inner_norms})
+        for (const bool projection : {true, false}) {
+            INFO(text(norms), "projection ", projection);
+            SelfAttention layer({d, 2, true, true, projection, norms});
+            CrossAttention<double> cross({d, 2, false, true, projection, norms});
+            randomize_parameters(layer, 1);
+            randomize_parameters(cross, 2);
+            const Activations<double> x = random_activations(b, s, d, 3), memory = random_activations(b, m, d, 4);
+            const KeyPaddingMask mask = padding_mask(m, {1, 0});
+            SelfAttention::Cache cache, stepped;
+            CrossAttention<double>::Cache cross_cache, cross_stepped;
+            Activations<double> y, z, token, y_token, z_token;
+            layer.forward(x, y, cache);
+            cross.forward(x, z, cross_cache, memory, mask);
+            token.resize({b, 1, d});
+            double difference = 0.0;
+            for (std::size_t t = 0; t < s; ++t) {
+                for (std::size_t i = 0; i < b * d; ++i) token.data()[i] = x(i / d, t, i % d);
+                const DecodingStep step{.position = t, .length = s};
+                layer.forward(token, y_token, stepped, step);
+                cross.forward(token, z_token, cross_stepped, memory, mask, step);
+                for (std::size_t i = 0; i < b * d; ++i) {
+                    difference = std::max(difference, std::abs(y_token.data()[i] - y(i / d, t, i % d)));
+                    difference = std::max(difference, std::abs(z_token.data()[i] - z(i / d, t, i % d)));
+                }
+            }
+            CHECK(difference < 1e-13);  // sums of a few terms of order 1
+        }
+}
+
+TEST_CASE("with QK-norm the scores do not grow with W_q and W_k") {
+    for (const bool norm : {true, false}) {
+        SelfAttention layer(
+            {.width = 6, .heads = 2, .bias = false, .norms = {.query = norm, .key = norm}, .norm_epsilon = 1e-12});
+        randomize_parameters(layer, 1);
+        const Activations<double> x = random_activations(1, 5, 6, 2);
+        Activations<double> before, after;
+        SelfAttention::Cache cache;
+        layer.forward(x, before, cache);
+        for (double& weight : layer.query.weight.storage()) weight *= 1e6;
+        for (double& weight : layer.key.weight.storage()) weight *= 1e6;
+        layer.forward(x, after, cache);
+        double difference = 0.0;
+        for (std::size_t i = 0; i < 30; ++i)
+            difference = std::max(difference, std::abs(after.data()[i] - before.data()[i]));
+        if (norm) CHECK(difference < 1e-9);  // epsilon, in a variance of order 0.1 before and 1e11 after
+        else CHECK(difference > 0.1);
+    }
+}
+
+TEST_CASE("a head's factor comes before the heads' norm, which takes a common one out") {
+    SelfAttention layer({.width = 4, .heads = 2, .norms = {.heads = true, .head_scale = true}, .norm_epsilon = 1e-12});
+    CHECK(layer.norms.head_scale[0] == 1.0);
+    CHECK(layer.norms.head_scale[1] == 1.0);
+    randomize_parameters(layer, 1);
+    layer.norms.head_scale.fill(1.0);
+    const Activations<double> x = random_activations(1, 3, 4, 2);
+    Activations<double> before, common, one;
+    SelfAttention::Cache cache;
+    layer.forward(x, before, cache);
+    layer.norms.head_scale.fill(3.0);
+    layer.forward(x, common, cache);
+    layer.norms.head_scale[1] = 6.0;
+    layer.forward(x, one, cache);
+    for (std::size_t i = 0; i < 12; ++i) {
+        CHECK(common.data()[i] == doctest::Approx(before.data()[i]).epsilon(1e-9));
+        CHECK(std::abs(one.data()[i] - before.data()[i]) > 1e-3);
+    }
+}
+
+TEST_CASE("norms inside attention have parameters exactly where they are asked for") {
+    const auto names = [](const SublayerNorms& norms, bool bias) {
+        const MultiHeadAttention<float> layer({.width = 6, .heads = 2, .bias = bias, .norms = norms});
+        std::string all;
+        for_each_parameter(
+            [&](const std::string& name, const auto& value) {
+                if (name.find('_') != std::string::npos) all += name + ' ' + std::to_string(value.size()) + ' ';
+            },
+            layer);
+        return all;
+    };
+    CHECK(names({.hidden = true}, true) == "");
+    CHECK(names({.key = true}, true) == "key_norm.gain 3 key_norm.bias 3 ");
+    CHECK(names(all_inner_norms, false) ==
+          "query_norm.gain 3 key_norm.gain 3 value_norm.gain 3 head_scale 2 heads_norm.gain 6 ");
+}
+
+TEST_CASE("with norms inside, a query whose keys are all masked still gets 0, and a zero gradient") {
+    SelfAttention layer({.width = 4, .heads = 2, .bias = false, .output_projection = false, .norms = all_inner_norms});
+    randomize_parameters(layer, 1);
+    const Activations<double> x = random_activations(2, 3, 4, 2), dy = random_activations(2, 3, 4, 3);
+    Activations<double> y, dx;
+    SelfAttention::Cache cache;
+    SelfAttention::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, y, cache, padding_mask(3, {3, 0}));
+    layer.backward(dy, dx, cache, gradients);
+    for (std::size_t i = 0; i < 12; ++i) {
+        CHECK(y.data()[i] == 0.0);
+        CHECK(dx.data()[i] == 0.0);
+    }
+    for (std::size_t i = 12; i < 24; ++i) CHECK(dx.data()[i] != 0.0);
+}
+
+TEST_CASE("the cache or the gradients of attention with other norms are refused") {
+    const SelfAttention plain({.width = 4, .heads = 2}), normed({.width = 4, .heads = 2, .norms = {.heads = true}}),
+        scaled({.width = 4, .heads = 2, .norms = {.head_scale = true}});
+    const Activations<double> x = random_activations(1, 3, 4, 1);
+    Activations<double> y, dx;
+    SelfAttention::Cache cache;
+    SelfAttention::Gradients gradients;
+    zero_gradients(normed, gradients);
+    plain.forward(x, y, cache);
+    CHECK_THROWS_WITH(normed.backward(x, dx, cache, gradients),
+                      "MultiHeadAttention: the cache's mixed has shape (0, 0, 0), expected (1, 3, 4)");
+    scaled.forward(x, y, cache);
+    CHECK_THROWS_WITH(scaled.backward(x, dx, cache, gradients),
+                      "MultiHeadAttention: gradients.head_scale has shape (0), expected (2)");
+    CHECK_THROWS_WITH(SelfAttention({.width = 4, .heads = 2, .norms = {.key = true}, .norm_epsilon = -1.0}),
+                      "LayerNorm: epsilon -1 is not positive and finite");
 }

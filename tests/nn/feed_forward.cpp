@@ -107,3 +107,53 @@ TEST_CASE("a cache is used up by backward, and that of another layer is refused"
                 FeedForward<double>({.width = 4, .feed_forward = 8}), "FeedForward",
                 "FeedForward: the cache's activated has shape (1, 2, 8), expected (1, 2, 64)");
 }
+
+TEST_CASE_TEMPLATE("gradients with a norm inside", N, LayerNorm<double>, RMSNorm<double>) {
+    for (const Activation& phi : {relu, gelu})
+        for (const bool bias : {true, false})
+            for (const std::size_t feed_forward : {1, 2, 5}) {
+                INFO("activation ", std::string(phi.name), ", bias ", bias, ", F ", feed_forward);
+                check_layer(FeedForward<double, N>({3, feed_forward, bias, phi, {.hidden = true}, 0.1}), 2, 3, 7);
+            }
+}
+
+TEST_CASE("the norm inside stands after the activation, and is there only when it is asked for") {
+    FeedForward<double> layer({.width = 1, .feed_forward = 3, .norms = {.hidden = true}, .norm_epsilon = 0.25});
+    // phi(W_1 x + b_1) = (2, 0, 4): mean 2, biased variance 8/3.
+    layer.linear1.weight(0, 0) = 2.0;
+    layer.linear1.weight(1, 0) = -1.0;
+    layer.linear1.weight(2, 0) = 4.0;
+    layer.linear2.weight(0, 0) = 5.0;
+    layer.linear2.weight(0, 1) = 7.0;
+    layer.linear2.weight(0, 2) = 11.0;
+    Activations<double> x, y;
+    x.resize({1, 1, 1});
+    x.fill(1.0);
+    FeedForward<double>::Cache cache;
+    layer.forward(x, y, cache);
+    CHECK(y(0, 0, 0) == doctest::Approx((-2.0 * 7.0 + 2.0 * 11.0) / std::sqrt(8.0 / 3.0 + 0.25)).epsilon(1e-14));
+
+    const auto last_name = [](const SublayerNorms& norms) {
+        const FeedForward<double> one({.width = 2, .feed_forward = 3, .bias = false, .norms = norms});
+        std::string last;
+        for_each_parameter(
+            [&](const std::string& name, const auto& value) { last = name + ' ' + std::to_string(value.size()); }, one);
+        return last;
+    };
+    CHECK(last_name({.query = true, .key = true, .value = true, .heads = true, .head_scale = true}) ==
+          "linear2.weight 6");
+    CHECK(last_name({.hidden = true}) == "hidden_norm.gain 3");
+}
+
+TEST_CASE("the cache of a feed-forward without the norm is refused by one with it") {
+    const FeedForward<double> plain({.width = 2, .feed_forward = 3}),
+        normed({.width = 2, .feed_forward = 3, .norms = {.hidden = true}});
+    const Activations<double> x = random_activations(1, 2, 2, 1);
+    Activations<double> y, dx;
+    FeedForward<double>::Cache cache;
+    FeedForward<double>::Gradients gradients;
+    zero_gradients(normed, gradients);
+    plain.forward(x, y, cache);
+    CHECK_THROWS_WITH(normed.backward(x, dx, cache, gradients),
+                      "FeedForward: the cache's normalized has shape (0, 0, 0), expected (1, 2, 3)");
+}

@@ -86,7 +86,7 @@ inline void check_gradients(const std::vector<Checked>& all, const std::function
             norm += tensor.gradient[i] * tensor.gradient[i];
         }
         INFO("gradient of ", tensor.name);
-        CHECK(std::sqrt(error) < gradient_tolerance * std::max(std::sqrt(norm), 1e-3 * largest));
+        CHECK(std::sqrt(error) <= gradient_tolerance * std::max(std::sqrt(norm), 1e-3 * largest));
     }
 }
 

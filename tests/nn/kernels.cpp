@@ -222,8 +222,9 @@ namespace {
 
 // Rows of every length from 1 to beyond two packs of the widest instruction set, at any place in memory, in place, and
 // with the other terms of a sum, against the formula.
-template <class T, bool centred>
+template <class T, RowNorm norm>
 void check_norm_rows(InstructionSet set) {
+    constexpr bool centred = norm != RowNorm::divided, divided = norm != RowNorm::centred;
     constexpr double tolerance = 4096 * static_cast<double>(std::numeric_limits<T>::epsilon());
     constexpr T epsilon = T(1e-5);
     constexpr std::size_t rows = 6;  // beyond the number that are worked on together
@@ -245,12 +246,13 @@ void check_norm_rows(InstructionSet set) {
             }
             // y = norm(2 x - z), written over z; then dx = 3 dy's gradient + 0.5 x, written over x.
             std::vector<T> y = z, dx = x, dgain(width), dbias(width);
+            if (!divided) s.assign(rows, T(1.25));
             const Term<T> terms[] = {{T(2), x.data() + offset}, {T(-1), y.data() + offset}};
-            KERNEL_OF(set, norm_rows<centred>, terms, std::size_t{2}, std::size_t{0}, rows, width, epsilon, gain.data(),
+            KERNEL_OF(set, norm_rows<norm>, terms, std::size_t{2}, std::size_t{0}, rows, width, epsilon, gain.data(),
                       bias.data(), y.data() + offset, h.data(), s.data());
             const Term<T> residual{T(0.5), dx.data() + offset};
-            KERNEL_OF(set, norm_backward_rows<centred>, dy.data(), T(3), &residual, std::size_t{1}, std::size_t{0},
-                      rows, width, gain.data(), h.data(), s.data(), dx.data() + offset, dgain.data(), dbias.data());
+            KERNEL_OF(set, norm_backward_rows<norm>, dy.data(), T(3), &residual, std::size_t{1}, std::size_t{0}, rows,
+                      width, gain.data(), h.data(), s.data(), dx.data() + offset, dgain.data(), dbias.data());
             const auto exact = [](T v) { return static_cast<double>(v); };
             double worst = 0.0;
             std::vector<double> expected_dgain(width), expected_dbias(width);
@@ -261,12 +263,13 @@ void check_norm_rows(InstructionSet set) {
                 double mean = 0.0, square = 0.0, g_mean = 0.0, projection = 0.0;
                 for (std::size_t i = 0; i < width; ++i) mean += centred ? v(i) / static_cast<double>(width) : 0.0;
                 for (std::size_t i = 0; i < width; ++i) square += (v(i) - mean) * (v(i) - mean);
-                const double inverse = 1.0 / std::sqrt(square / static_cast<double>(width) + exact(epsilon));
+                const double inverse =
+                    divided ? 1.0 / std::sqrt(square / static_cast<double>(width) + exact(epsilon)) : 1.25;
                 const auto g = [&](std::size_t i) { return 3.0 * exact(gain[i]) * exact(dy[r * width + i]); };
                 const auto normalized = [&](std::size_t i) { return (v(i) - mean) * inverse; };
                 for (std::size_t i = 0; i < width; ++i) {
                     g_mean += centred ? g(i) / static_cast<double>(width) : 0.0;
-                    projection += g(i) * normalized(i) / static_cast<double>(width);
+                    projection += divided ? g(i) * normalized(i) / static_cast<double>(width) : 0.0;
                     expected_dgain[i] += 3.0 * exact(dy[r * width + i]) * normalized(i);
                     expected_dbias[i] += 3.0 * exact(dy[r * width + i]);
                 }
@@ -292,8 +295,9 @@ void check_norm_rows(InstructionSet set) {
 
 TEST_CASE_TEMPLATE("a norm's rows of every width and alignment, on every instruction set", T, float, double) {
     for (const InstructionSet set : instruction_sets()) {
-        check_norm_rows<T, true>(set);
-        check_norm_rows<T, false>(set);
+        check_norm_rows<T, RowNorm::centred_and_divided>(set);
+        check_norm_rows<T, RowNorm::divided>(set);
+        check_norm_rows<T, RowNorm::centred>(set);
     }
 }
 
@@ -306,10 +310,10 @@ TEST_CASE_TEMPLATE("a norm's rows in place, on every instruction set", T, float,
             for (std::size_t i = 0; i < width; ++i) gain[i] = static_cast<T>(i + 1);
             const Term<T> term{T(1), x.data()};
             const T* no_bias = nullptr;
-            KERNEL_OF(set, norm_rows<true>, &term, std::size_t{1}, std::size_t{0}, rows, width, T(1e-5), gain.data(),
-                      no_bias, y.data(), h.data(), s.data());
-            KERNEL_OF(set, norm_rows<true>, &term, std::size_t{1}, std::size_t{0}, rows, width, T(1e-5), gain.data(),
-                      no_bias, x.data(), again.data(), once_more.data());
+            KERNEL_OF(set, norm_rows<RowNorm::centred_and_divided>, &term, std::size_t{1}, std::size_t{0}, rows, width,
+                      T(1e-5), gain.data(), no_bias, y.data(), h.data(), s.data());
+            KERNEL_OF(set, norm_rows<RowNorm::centred_and_divided>, &term, std::size_t{1}, std::size_t{0}, rows, width,
+                      T(1e-5), gain.data(), no_bias, x.data(), again.data(), once_more.data());
             CAPTURE(static_cast<int>(set));
             CAPTURE(width);
             for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == gain[i % width] * h[i]);
@@ -317,6 +321,87 @@ TEST_CASE_TEMPLATE("a norm's rows in place, on every instruction set", T, float,
             CHECK(again == h);
             CHECK(once_more == s);
         }
+}
+
+TEST_CASE_TEMPLATE("DyT's tanh is within 2.5 ulp, and NaN stays NaN", T, float, double) {
+    std::vector<T> x;
+    for (int i = -4000; i <= 4000; ++i) x.push_back(static_cast<T>(i) / T(400));      // to 10
+    for (int i = -60; i <= 60; ++i) x.push_back(static_cast<T>(std::exp2(0.5 * i)));  // to a billion
+    for (int i = 0; i < 40; ++i) x.push_back(T(0.5) + static_cast<T>(i - 20) * std::numeric_limits<T>::epsilon());
+    for (const T edge : {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(),
+                         std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), T(0)})
+        x.push_back(edge);
+    x.push_back(std::numeric_limits<T>::quiet_NaN());
+    const std::vector<T> gain(x.size(), T(1));
+    const T* no_bias = nullptr;
+    for (const InstructionSet set : instruction_sets()) {
+        std::vector<T> y(x.size()), input = y, h = y;
+        const Term<T> term{T(1), x.data()};
+        KERNEL_OF(set, dyt_rows, &term, std::size_t{1}, std::size_t{0}, std::size_t{1}, x.size(), T(1), gain.data(),
+                  no_bias, y.data(), input.data(), h.data());
+        double worst = 0.0;
+        for (std::size_t i = 0; i + 1 < x.size(); ++i)
+            worst = std::max(worst, ulps(y[i], std::tanh(static_cast<long double>(x[i]))));
+        CAPTURE(static_cast<int>(set));
+        CHECK(worst < 2.5);
+        CHECK(std::isnan(y.back()));
+    }
+}
+
+// As the norms' rows above: y = DyT(2 x - z), written over z; then dx = 3 dy's gradient + 0.5 x, written over x.
+TEST_CASE_TEMPLATE("DyT's rows of every width and alignment, on every instruction set", T, float, double) {
+    constexpr double tolerance = 4096 * static_cast<double>(std::numeric_limits<T>::epsilon());
+    constexpr std::size_t rows = 2;
+    constexpr T alpha = T(0.75);
+    for (const InstructionSet set : instruction_sets())
+        for (std::size_t width = 1; width <= 40; ++width)
+            for (const std::size_t offset : {0, 1, 3}) {
+                const std::size_t size = rows * width;
+                const auto at = [](std::size_t i, double phase) {
+                    return static_cast<T>(std::sin(static_cast<double>(i) * phase));
+                };
+                std::vector<T> x(offset + size), z(offset + size), dy(size), input(size), h(size), gain(width),
+                    bias(width), dgain(width), dbias(width);
+                for (std::size_t i = 0; i < size; ++i) {
+                    x[offset + i] = at(i, 1.3);
+                    z[offset + i] = at(i, 0.7);
+                    dy[i] = at(i, 2.1);
+                }
+                for (std::size_t i = 0; i < width; ++i) {
+                    gain[i] = at(i + 1, 0.4);
+                    bias[i] = at(i + 1, 0.9);
+                }
+                std::vector<T> y = z, dx = x;
+                const Term<T> terms[] = {{T(2), x.data() + offset}, {T(-1), y.data() + offset}};
+                KERNEL_OF(set, dyt_rows, terms, std::size_t{2}, std::size_t{0}, rows, width, alpha, gain.data(),
+                          bias.data(), y.data() + offset, input.data(), h.data());
+                const Term<T> residual{T(0.5), dx.data() + offset};
+                const T dalpha = KERNEL_OF(set, dyt_backward_rows, dy.data(), T(3), &residual, std::size_t{1},
+                                           std::size_t{0}, rows, width, alpha, gain.data(), input.data(), h.data(),
+                                           dx.data() + offset, dgain.data(), dbias.data());
+                const auto exact = [](T v) { return static_cast<double>(v); };
+                double worst = 0.0, expected_dalpha = 0.0;
+                std::vector<double> expected_dgain(width), expected_dbias(width);
+                for (std::size_t i = 0; i < size; ++i) {
+                    const std::size_t c = i % width;
+                    const double v = 2.0 * exact(x[offset + i]) - exact(z[offset + i]), t = std::tanh(exact(alpha) * v),
+                                 d = 3.0 * exact(dy[i]), u = exact(gain[c]) * d * (1.0 - t * t);
+                    expected_dalpha += u * v;
+                    expected_dgain[c] += d * t;
+                    expected_dbias[c] += d;
+                    worst =
+                        std::max({worst, std::abs(exact(y[offset + i]) - (exact(gain[c]) * t + exact(bias[c]))),
+                                  std::abs(exact(dx[offset + i]) - (exact(alpha) * u + 0.5 * exact(x[offset + i])))});
+                }
+                for (std::size_t c = 0; c < width; ++c)
+                    worst = std::max({worst, std::abs(exact(dgain[c]) - expected_dgain[c]),
+                                      std::abs(exact(dbias[c]) - expected_dbias[c])});
+                worst = std::max(worst, std::abs(exact(dalpha) - expected_dalpha) / static_cast<double>(width));
+                CAPTURE(static_cast<int>(set));
+                CAPTURE(width);
+                CAPTURE(offset);
+                CHECK(worst < tolerance);
+            }
 }
 
 // Two tiles of a causal mask, the second with padding, in rows of every length, against the softmax of the whole row.

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm: the formulas, the gradients, and the numerical edges.
+// The normalizations: the formulas, the gradients, and the numerical edges.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -9,6 +9,7 @@
 
 using namespace normplace;
 using normplace::test::check_layer;
+using normplace::test::fill_random;
 using normplace::test::random_activations;
 
 namespace {
@@ -51,24 +52,110 @@ TEST_CASE("RMSNorm divides by the root mean square and keeps the mean") {
               doctest::Approx(static_cast<double>(i + 1) / std::sqrt(14.0 / 3.0 + epsilon)).epsilon(1e-14));
 }
 
-TEST_CASE_TEMPLATE("a norm's backward is the derivative of its forward", N, LayerNorm<double>, RMSNorm<double>) {
+TEST_CASE("ScaleNorm and UnitNorm divide by the length") {
+    const double epsilon = 0.25;
+    const Activations<double> x = row<double>({1, 2, 3});
+    const auto y = normalized<ScaleNorm<double>>(x, epsilon), u = normalized<UnitNorm<double>>(x, epsilon);
+    for (std::size_t i = 0; i < 3; ++i) {
+        const double entry = static_cast<double>(i + 1);
+        CHECK(y(0, 0, i) == doctest::Approx(std::sqrt(3.0) * entry / std::sqrt(14.0 + 3.0 * epsilon)).epsilon(1e-14));
+        CHECK(u(0, 0, i) == doctest::Approx(entry / std::sqrt(14.0 + epsilon)).epsilon(1e-14));
+    }
+    ScaleNorm<double> norm(NormOptions{3, epsilon});
+    norm.gain[0] = 2.0;
+    ScaleNorm<double>::Cache cache;
+    Activations<double> scaled;
+    norm.forward(x, scaled, cache);
+    CHECK(scaled(0, 0, 2) == doctest::Approx(2.0 * 3.0 / std::sqrt(14.0 + 3.0 * epsilon)).epsilon(1e-14));
+}
+
+TEST_CASE_TEMPLATE("ScaleNorm starts as RMSNorm", T, float, double) {
+    for (const std::size_t d : {1, 2, 5, 64, 100}) {
+        Activations<T> x;
+        x.resize({2, 3, d});
+        fill_random(x, d);
+        CHECK(normalized<ScaleNorm<T>>(x).storage() == normalized<RMSNorm<T>>(x).storage());
+    }
+}
+
+TEST_CASE("a wide row of length 1 keeps it in UnitNorm") {
+    Activations<float> x;
+    x.resize({1, 1, 4096});
+    x.fill(1.0f / 64.0f);
+    for (const float entry : normalized<UnitNorm<float>>(x).storage())
+        CHECK(entry == doctest::Approx(1.0 / 64.0).epsilon(1e-5));
+}
+
+TEST_CASE_TEMPLATE("a unit offset is a gain that counts from 1", Pair,
+                   std::pair<LayerNorm<double>, UnitOffsetLayerNorm<double>>,
+                   std::pair<RMSNorm<double>, UnitOffsetRMSNorm<double>>) {
+    using Plain = typename Pair::first_type;
+    using Offset = typename Pair::second_type;
+    const Activations<double> x = random_activations(2, 3, 5, 1);
+    CHECK(normalized<Offset>(x).storage() == normalized<Plain>(x).storage());
+    Plain plain(NormOptions{5});
+    Offset offset(NormOptions{5});
+    for (std::size_t i = 0; i < 5; ++i) {
+        CHECK(offset.gain[i] == 0.0);
+        offset.gain[i] = 0.25 * static_cast<double>(i) - 0.5;
+        plain.gain[i] = 1.0 + offset.gain[i];
+        plain.bias[i] = offset.bias[i] = static_cast<double>(i);
+    }
+    typename Plain::Cache plain_cache;
+    typename Offset::Cache offset_cache;
+    Activations<double> expected, y;
+    plain.forward(x, expected, plain_cache);
+    offset.forward(x, y, offset_cache);
+    CHECK(y.storage() == expected.storage());
+}
+
+TEST_CASE("CentreNorm takes the mean away, and lengthens by D/(D - 1)") {
+    const auto y = normalized<CentreNorm<double>>(row<double>({1, 2, 6}));
+    CHECK(y(0, 0, 0) == doctest::Approx(1.5 * -2.0).epsilon(1e-14));
+    CHECK(y(0, 0, 1) == doctest::Approx(1.5 * -1.0).epsilon(1e-14));
+    CHECK(y(0, 0, 2) == doctest::Approx(1.5 * 3.0).epsilon(1e-14));
+}
+
+TEST_CASE("each norm has the parameters of its formula") {
+    const auto parameters = []<class N>(N norm) {
+        std::string all;
+        for_each_parameter(
+            [&](const std::string& name, const auto& value) { all += name + ' ' + std::to_string(value.size()) + ' '; },
+            norm);
+        return all;
+    };
+    for (const bool bias : {true, false}) {
+        const NormOptions options{.width = 3, .bias = bias};
+        const std::string by_entry = bias ? "gain 3 bias 3 " : "gain 3 ";
+        CHECK(parameters(LayerNorm<float>(options)) == by_entry);
+        CHECK(parameters(UnitOffsetRMSNorm<float>(options)) == by_entry);
+        CHECK(parameters(CentreNorm<float>(options)) == by_entry);
+        CHECK(parameters(ScaleNorm<float>(options)) == "gain 1 ");
+        CHECK(parameters(UnitNorm<float>(options)) == "");
+    }
+    CHECK(parameters(ScaleNorm<float>()) == "");
+}
+
+TEST_CASE_TEMPLATE("a norm's backward is the derivative of its forward", N, LayerNorm<double>, RMSNorm<double>,
+                   UnitOffsetLayerNorm<double>, UnitOffsetRMSNorm<double>, ScaleNorm<double>, UnitNorm<double>,
+                   CentreNorm<double>) {
     for (const bool bias : {true, false})
         for (const std::size_t b : {1, 2})
             for (const std::size_t s : {1, 3})
                 for (const std::size_t d : {1, 2, 5}) {
                     INFO("bias ", bias, ", ", "b ", b, ", ", "s ", s, ", ", "d ", d);
-                    if (d == 1 && std::is_same_v<N, LayerNorm<double>>)
-                        continue;  // its output is constant: tested below
                     check_layer(N(NormOptions{d, 1e-3, bias}), b, s, 10 * b + s + d);
                 }
 }
 
-TEST_CASE_TEMPLATE("a large constant row normalises to exactly 0", T, float, double) {
+TEST_CASE_TEMPLATE("a large constant row normalises to exactly 0", N, LayerNorm<float>, LayerNorm<double>,
+                   CentreNorm<float>, CentreNorm<double>) {
+    using T = typename N::Scalar;
     for (const double constant : {1234.567, -3e7, 1e30}) {
         Activations<T> x;
         x.resize({2, 1, 256});
         x.fill(static_cast<T>(constant));
-        const Activations<T> y = normalized<LayerNorm<T>>(x);
+        const Activations<T> y = normalized<N>(x);
         for (const T entry : y.storage()) CHECK(entry == T(0));
     }
 }
@@ -82,12 +169,16 @@ TEST_CASE_TEMPLATE("a large mean does not spoil the variance", T, float, double)
         CHECK(shifted(0, 0, i) == doctest::Approx(plain(0, 0, i)).epsilon(8.0 * std::numeric_limits<T>::epsilon()));
 }
 
-TEST_CASE("a width of 1 is defined: LayerNorm gives the bias, RMSNorm the sign") {
-    CHECK(normalized<LayerNorm<double>>(row<double>({7.0}))(0, 0, 0) == 0.0);
-    CHECK(normalized<RMSNorm<double>>(row<double>({-7.0}))(0, 0, 0) == doctest::Approx(-1.0).epsilon(1e-6));
-    LayerNorm<double> norm(NormOptions{1});
-    LayerNorm<double>::Cache cache;
-    LayerNorm<double>::Gradients gradients;
+TEST_CASE_TEMPLATE("a width of 1 is defined: the sign", N, RMSNorm<double>, ScaleNorm<double>, UnitNorm<double>) {
+    CHECK(normalized<N>(row<double>({-7.0}))(0, 0, 0) == doctest::Approx(-1.0).epsilon(1e-6));
+}
+
+TEST_CASE_TEMPLATE("a width of 1 is defined: the bias, where the mean is taken away", N, LayerNorm<double>,
+                   CentreNorm<double>) {
+    CHECK(normalized<N>(row<double>({7.0}))(0, 0, 0) == 0.0);
+    N norm(NormOptions{1});
+    typename N::Cache cache;
+    typename N::Gradients gradients;
     zero_gradients(norm, gradients);
     Activations<double> x = row<double>({7.0}), dy = row<double>({2.0}), y, dx;
     norm.forward(x, y, cache);
@@ -97,7 +188,26 @@ TEST_CASE("a width of 1 is defined: LayerNorm gives the bias, RMSNorm the sign")
     CHECK(gradients.bias[0] == 2.0);
 }
 
-TEST_CASE_TEMPLATE("NaN and infinity in give NaN out, in their own row only", N, LayerNorm<float>, RMSNorm<float>) {
+TEST_CASE_TEMPLATE("a row of zeros gives the bias, and a finite gradient", N, LayerNorm<float>, RMSNorm<float>,
+                   ScaleNorm<float>, UnitNorm<float>, CentreNorm<float>, UnitOffsetRMSNorm<float>) {
+    const N norm(NormOptions{4});
+    typename N::Cache cache;
+    typename N::Gradients gradients;
+    zero_gradients(norm, gradients);
+    Activations<float> y, dx;
+    norm.forward(row<float>({0, 0, 0, 0}), y, cache);
+    for (const float entry : y.storage()) CHECK(entry == 0.0f);
+    norm.backward(row<float>({1, 2, 3, 5}), dx, cache, gradients);
+    for (const float entry : dx.storage()) CHECK(std::isfinite(entry));
+}
+
+TEST_CASE_TEMPLATE("a row whose squares overflow gives the bias", N, RMSNorm<float>, ScaleNorm<float>,
+                   UnitNorm<float>) {
+    for (const float entry : normalized<N>(row<float>({1e30, -1e25, 3e38, 1})).storage()) CHECK(entry == 0.0f);
+}
+
+TEST_CASE_TEMPLATE("NaN and infinity in give NaN out, in their own row only", N, LayerNorm<float>, RMSNorm<float>,
+                   ScaleNorm<float>, UnitNorm<float>, CentreNorm<float>) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
         Activations<float> x;
         x.resize({1, 2, 4});
@@ -127,6 +237,8 @@ TEST_CASE("in place is allowed") {
 TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{0}), "LayerNorm: width is 0, expected at least 1");
     CHECK_THROWS_WITH(RMSNorm<float>(NormOptions{4, 0.0}), "RMSNorm: epsilon 0 is not positive and finite");
+    CHECK_THROWS_WITH(CentreNorm<float>(NormOptions{0}), "CentreNorm: width is 0, expected at least 1");
+    CHECK_THROWS_WITH(UnitNorm<float>(NormOptions{4, 1e-45}), "UnitNorm: epsilon 1e-45 is not positive and finite");
     CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{4, 1e-50}), "LayerNorm: epsilon 1e-50 is not positive and finite");
     LayerNorm<double> none;
     LayerNorm<double>::Cache none_cache;

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/dyt.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
@@ -114,5 +115,28 @@ TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, Pre
             CHECK(loss == first);  // bit for bit, from run to run
         }
         CHECK(fewest_faults == 0);
+    }
+}
+
+TEST_CASE_TEMPLATE("nor in a norm, or with norms inside the sublayer", S, ScaleNorm<float>, CentreNorm<float>,
+                   UnitOffsetLayerNorm<float>, DyT<float>, MultiHeadAttention<float>, FeedForward<float>) {
+    typename S::Options options{.width = 32};
+    if constexpr (requires { options.norms; })
+        options.norms = {.query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+    if constexpr (std::is_same_v<S, FeedForward<float>>) options.feed_forward = 64;
+    const S sublayer(options);
+    Activations<float> x, y, dx;
+    x.resize({2, 16, 32});
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i % 31);
+    typename S::Cache cache;
+    typename S::Gradients gradients;
+    for (int i = 0; i < 4; ++i) {
+        const long allocations_before = allocations;
+        zero_gradients(sublayer, gradients);
+        sublayer.forward(x, y, cache);
+        sublayer.backward(y, dx, cache, gradients);
+        const long allocated = allocations - allocations_before;
+        if (i == 0) CHECK(allocated > 0);
+        if (i > 1) CHECK(allocated == 0);
     }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/dyt.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
@@ -44,6 +45,43 @@ std::vector<float> layer_step(int threads) {
     return all;
 }
 
+/// Everything that a step of one sublayer, or of one norm, computes.
+template <class S>
+std::vector<double> sublayer_step(int threads, const typename S::Options& options) {
+    omp_set_num_threads(threads);
+    S layer(options);
+    RandomEngine random(1);
+    if constexpr (requires { layer.initialize(Initializer(random)); }) layer.initialize(Initializer(random));
+    Activations<double> x, y, dx;
+    x.resize({batch, sequence, row_width});
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<double>(i * i % 1009) / 504.0 - 1.0;
+    typename S::Cache cache;
+    typename S::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, y, cache);
+    layer.backward(y, dx, cache, gradients);
+    std::vector<double> all(y.data(), y.data() + y.size());
+    all.insert(all.end(), dx.data(), dx.data() + dx.size());
+    for_each_parameter(
+        [&](const std::string&, const auto&, const auto& gradient) {
+            all.insert(all.end(), gradient.data(), gradient.data() + gradient.size());
+        },
+        layer, gradients);
+    return all;
+}
+
+/// The largest difference between one thread's and `threads` threads' step, relative to the largest entry.
+template <class S>
+double thread_difference(int threads, const typename S::Options& options) {
+    const std::vector<double> one = sublayer_step<S>(1, options), several = sublayer_step<S>(threads, options);
+    double largest = 0.0, difference = 0.0;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+        largest = std::max(largest, std::abs(one[i]));
+        difference = std::max(difference, std::abs(one[i] - several[i]));
+    }
+    return difference / largest;
+}
+
 }  // namespace
 
 TEST_CASE_TEMPLATE("results do not depend on the number of threads, but for rounding", P, PreLN, PostLN) {
@@ -62,6 +100,26 @@ TEST_CASE_TEMPLATE("results do not depend on the number of threads, but for roun
         CAPTURE(threads);
         CHECK(difference < 64 * static_cast<double>(std::numeric_limits<float>::epsilon()) * largest);
     }
+    omp_set_num_threads(before);
+}
+
+TEST_CASE("nor do those of the norms inside a sublayer") {
+    const int before = omp_get_max_threads();
+    const SublayerNorms norms{
+        .query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+    for (const int threads : {2, 5}) {
+        CHECK(thread_difference<MultiHeadAttention<double>>(threads, {.width = row_width, .heads = 4, .norms = norms}) <
+              1e-13);
+        CHECK(thread_difference<FeedForward<double>>(
+                  threads, {.width = row_width, .feed_forward = 150, .norms = norms}) < 1e-13);
+    }
+    omp_set_num_threads(before);
+}
+
+TEST_CASE_TEMPLATE("nor do those of a norm", N, ScaleNorm<double>, CentreNorm<double>, UnitOffsetRMSNorm<double>,
+                   DyT<double>) {
+    const int before = omp_get_max_threads();
+    for (const int threads : {2, 5}) CHECK(thread_difference<N>(threads, {.width = row_width}) < 1e-13);
     omp_set_num_threads(before);
 }
 

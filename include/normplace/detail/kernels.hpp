@@ -30,6 +30,9 @@ struct Term {
     const T* data;
 };
 
+/// What a norm does to a row: it takes its mean away, divides it by its size, or both.
+enum class RowNorm { centred_and_divided, divided, centred };
+
 /// A tile of attention scores, `rows` queries against `columns` keys. Row r sees its first `visible + r` columns.
 struct Tile {
     std::size_t rows, columns, stride;

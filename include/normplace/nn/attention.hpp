@@ -5,7 +5,8 @@
 //     y = W_o [softmax(Q_h K_h^T / sqrt(K)) V_h]_h + b_o,   Q = W_q x + b_q,   K = W_k m + b_k,   V = W_v m + b_v
 //
 // where m is x itself, or the memory in cross-attention. A query whose keys are all masked gets 0 from its heads, and a
-// zero gradient. Vaswani et al. 2017, arXiv:1706.03762.
+// zero gradient. Vaswani et al. 2017, arXiv:1706.03762. Q, K, V and what W_o is given may each have a norm
+// (placement/sublayer_norms.hpp).
 #pragma once
 
 #include <limits>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include <normplace/detail/attention_core.hpp>
+#include <normplace/nn/attention_norms.hpp>
 #include <normplace/nn/linear.hpp>
 
 namespace normplace {
@@ -22,11 +24,13 @@ namespace normplace {
 using KeyPaddingMask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 
 struct AttentionOptions {
-    std::size_t width = 0;  ///< D
-    std::size_t heads = 1;  ///< H
-    bool causal = false;    ///< a token attends to itself and to what stands before it
-    bool bias = true;
+    std::size_t width = 0;          ///< D
+    std::size_t heads = 1;          ///< H
+    bool causal = false;            ///< a token attends to itself and to what stands before it
+    bool bias = true;               ///< of the linear layers and of the norms
     bool output_projection = true;  ///< false: no W_o, as in Xiong et al. 2020's theory
+    SublayerNorms norms{};          ///< `hidden` is not attention's, and ignored
+    double norm_epsilon = 1e-5;     ///< of these norms
 };
 
 /// Decoding token by token: of each sequence, x is the one token at `position`, counted from 0. The cache keeps the
@@ -36,32 +40,36 @@ struct DecodingStep {
 };
 
 /// What self- and cross-attention share: the four projections and the heads between them.
-template <class T>
+template <class T, class N = LayerNorm<T>>
 class AttentionBase {
 public:
     using Scalar = T;
     using Options = AttentionOptions;
+    using Norms = AttentionNorms<T, N>;
     static constexpr bool input_in_cache = true;  // sublayer.hpp
 
     struct Gradients {
         typename Linear<T>::Gradients query, key, value, out;
+        typename Norms::Gradients norms;
         template <class Self>
         static auto members(Self& self) {
             return std::make_tuple(named("query", self.query), named("key", self.key), named("value", self.value),
-                                   named("out", self.out));
+                                   named("out", self.out), named("", self.norms));
         }
     };
     struct Cache {
         Activations<T> x, memory;          // (B, S, D), (B, M, D); memory stays empty in self-attention
         Activations<T> query, key, value;  // (B, S, D), (B, M, D), (B, M, D)
-        Activations<T> heads;              // (B, S, D), before W_o
-        Matrix<T> log_total;               // (B H, S): the logarithm of each softmax's denominator
-        Matrix<T> padding;                 // (B, M), 0 or minus infinity; or empty
-        bool filled = false;               // by a forward, and not used up by a backward
+        Activations<T> heads;              // (B, S, D), before W_o and what the norms put before it
+        typename Norms::Cache norms;
+        Matrix<T> log_total;  // (B H, S): the logarithm of each softmax's denominator
+        Matrix<T> padding;    // (B, M), 0 or minus infinity; or empty
+        bool filled = false;  // by a forward, and not used up by a backward
     };
 
     Linear<T> query, key, value;  ///< (D, D) each
     Linear<T> out;                ///< (D, D), or empty
+    Norms norms;                  ///< `query_norm.gain` and so on, where the options ask for them
 
     AttentionBase() = default;
     /// @throws std::invalid_argument when the width is 0 or not divisible by the number of heads
@@ -77,6 +85,7 @@ public:
         key = Linear<T>(d, d, options.bias);
         value = Linear<T>(d, d, options.bias);
         if (options.output_projection) out = Linear<T>(d, d, options.bias);
+        norms = Norms(options.norms, d, options.heads, options.norm_epsilon, options.bias);
     }
 
     std::size_t width() const { return options_.width; }
@@ -119,13 +128,17 @@ protected:
             value.forward_rows(memory.data(), cache.value.data(), begin, end);
         };
         over_rows(x, memory, project_queries, project_memory);
+        norms.forward_query(cache.query, cache.norms);
+        norms.forward_key(cache.key, cache.norms);
+        norms.forward_value(cache.value, cache.norms);
         detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
-                                  options_.output_projection ? cache.heads.data() : y.data(), cache.log_total.data());
+                                  cache.heads.data(), cache.log_total.data());
+        norms.forward_heads(cache.heads, cache.norms);
         if (options_.output_projection)
             over_rows(x, 1, [&](std::size_t begin, std::size_t end) {
-                out.forward_rows(cache.heads.data(), y.data(), begin, end);
+                out.forward_rows(mixed(cache).data(), y.data(), begin, end);
             });
-        else detail::copy(y, cache.heads);
+        else detail::copy(mixed(cache), y);
     }
 
     /// One decoding step: x, y (B, 1, D). `memory` is read at position 0 only; without one, x's own key and value join
@@ -148,6 +161,8 @@ protected:
                     key.forward_rows(memory->data(), cache.key.data(), begin, end);
                     value.forward_rows(memory->data(), cache.value.data(), begin, end);
                 });
+                norms.forward_key(cache.key, cache.norms);
+                norms.forward_value(cache.value, cache.norms);
             } else {  // what is not there yet is masked, and must be no NaN
                 detail::reshape(cache.padding, {batch, shape.keys});
                 cache.padding.fill(-std::numeric_limits<T>::infinity());
@@ -162,20 +177,28 @@ protected:
         detail::reshape(cache.log_total, {batch * options_.heads, 1});
         detail::reshape(y, {batch, 1, d});
         query.forward_rows(x.data(), cache.query.data(), 0, batch);
+        norms.forward_query(cache.query, cache.norms);
         if (!memory) {
-            detail::Scratch<T> row(batch * d);
-            for (const auto& [linear, kept] : {std::pair{&key, &cache.key}, {&value, &cache.value}}) {
-                linear->forward_rows(x.data(), row.data(), 0, batch);
+            Activations<T>& row = cache.heads;  // of no use before the heads have run
+            const auto keep = [&](Activations<T>& kept) {
                 for (std::size_t b = 0; b < batch; ++b)
-                    std::copy_n(row.data() + b * d, d, kept->data() + (b * keys + step.position) * d);
-            }
+                    std::copy_n(row.data() + b * d, d, kept.data() + (b * keys + step.position) * d);
+            };
+            key.forward_rows(x.data(), row.data(), 0, batch);
+            norms.forward_key(row, cache.norms);
+            keep(cache.key);
+            value.forward_rows(x.data(), row.data(), 0, batch);
+            norms.forward_value(row, cache.norms);
+            keep(cache.value);
             for (std::size_t b = 0; b < batch; ++b) cache.padding(b, step.position) = T(0);
         }
         const detail::AttentionShape shape{batch, options_.heads, 1, keys, d / options_.heads, false};
         cache.filled = false;  // there is no backward of a decoding step
         detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
-                                  options_.output_projection ? cache.heads.data() : y.data(), cache.log_total.data());
-        if (options_.output_projection) out.forward_rows(cache.heads.data(), y.data(), 0, batch);
+                                  cache.heads.data(), cache.log_total.data());
+        norms.forward_heads(cache.heads, cache.norms);
+        if (options_.output_projection) out.forward_rows(mixed(cache).data(), y.data(), 0, batch);
+        else detail::copy(mixed(cache), y);
     }
 
     /// Adds to gradients; sets dx, and dmemory or (when it is null) adds the memory's part to dx.
@@ -195,6 +218,7 @@ protected:
                                                {&value, &gradients.value},
                                                {&out, &gradients.out}})
             linear->require_gradients(*gradient);
+        norms.require_own(name, detail::shape_of(cache.x), cache.norms, gradients.norms);
         cache.filled = false;
         detail::reshape(dx, detail::shape_of(cache.x));
         if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));
@@ -202,17 +226,20 @@ protected:
 
         const std::size_t rows = detail::row_count(cache.x), memory_rows = detail::row_count(memory), d = width();
         T *dquery = cache.query.data(), *dkey = cache.key.data(), *dvalue = cache.value.data();
-        detail::Scratch<T> dheads(options_.output_projection ? rows * d : 0);
+        const bool projected = options_.output_projection, changed = norms.after_heads();
+        detail::Scratch<T> scratch(projected && !changed ? rows * d : 0);
+        T* dheads = changed ? cache.norms.mixed.data() : scratch.data();
         const detail::SingleThreadedBlas single_threaded_blas;
-        if (options_.output_projection) {
-            out.add_gradients(cache.heads.data(), dy.data(), rows, gradients.out);
-            over_rows(cache.x, 1, [&](std::size_t begin, std::size_t end) {
-                out.backward_rows(dy.data(), dheads.data(), begin, end);
-            });
-        }
+        if (projected) {
+            out.add_gradients(mixed(cache).data(), dy.data(), rows, gradients.out);
+            over_rows(cache.x, 1,
+                      [&](std::size_t begin, std::size_t end) { out.backward_rows(dy.data(), dheads, begin, end); });
+        } else if (changed) detail::copy(dy, cache.norms.mixed);
+        norms.backward_heads(cache.heads, cache.norms, gradients.norms);
         detail::attention_backward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
                                    cache.heads.data(), cache.log_total.data(),
-                                   options_.output_projection ? dheads.data() : dy.data(), dquery, dkey, dvalue);
+                                   projected || changed ? dheads : dy.data(), dquery, dkey, dvalue);
+        norms.backward(cache.query, cache.key, cache.value, cache.norms, gradients.norms);
         query.add_gradients(cache.x.data(), dquery, rows, gradients.query);
         key.add_gradients(memory.data(), dkey, memory_rows, gradients.key);
         value.add_gradients(memory.data(), dvalue, memory_rows, gradients.value);
@@ -227,6 +254,10 @@ protected:
     }
 
 private:
+    /// What W_o is given.
+    const Activations<T>& mixed(const Cache& cache) const {
+        return norms.after_heads() ? cache.norms.mixed : cache.heads;
+    }
     detail::AttentionShape shape_of(const Activations<T>& x, const Activations<T>& memory) const {
         return {x.shape()[0],      options_.heads,           x.shape()[1],
                 memory.shape()[1], width() / options_.heads, options_.causal};
@@ -280,18 +311,18 @@ private:
     Options options_;
 };
 
-/// Self-attention: queries, keys and values all come from x.
-template <class T>
-class MultiHeadAttention : public AttentionBase<T> {
+/// Self-attention: queries, keys and values all come from x. N is the norm inside it, where `options.norms` has one.
+template <class T, class N = LayerNorm<T>>
+class MultiHeadAttention : public AttentionBase<T, N> {
 public:
     static constexpr SublayerKind kind = SublayerKind::attention;
-    using typename AttentionBase<T>::Cache;
-    using typename AttentionBase<T>::Gradients;
-    using typename AttentionBase<T>::Options;
+    using typename AttentionBase<T, N>::Cache;
+    using typename AttentionBase<T, N>::Gradients;
+    using typename AttentionBase<T, N>::Options;
 
     MultiHeadAttention() = default;
     /// @throws std::invalid_argument when the width is 0 or not divisible by the number of heads
-    explicit MultiHeadAttention(const Options& options) : AttentionBase<T>("MultiHeadAttention", options) {}
+    explicit MultiHeadAttention(const Options& options) : AttentionBase<T, N>("MultiHeadAttention", options) {}
 
     /// x, y: (B, S, D)
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache, const KeyPaddingMask& mask = {}) const {
@@ -316,17 +347,17 @@ public:
 };
 
 /// Cross-attention: queries come from x, keys and values from a memory of its own length. Never causal.
-template <class T>
-class CrossAttention : public AttentionBase<T> {
+template <class T, class N = LayerNorm<T>>
+class CrossAttention : public AttentionBase<T, N> {
 public:
     static constexpr SublayerKind kind = SublayerKind::cross_attention;
-    using typename AttentionBase<T>::Cache;
-    using typename AttentionBase<T>::Gradients;
-    using typename AttentionBase<T>::Options;
+    using typename AttentionBase<T, N>::Cache;
+    using typename AttentionBase<T, N>::Gradients;
+    using typename AttentionBase<T, N>::Options;
 
     CrossAttention() = default;
     /// @throws std::invalid_argument as MultiHeadAttention, and when `causal` is asked for
-    explicit CrossAttention(const Options& options) : AttentionBase<T>("CrossAttention", options) {
+    explicit CrossAttention(const Options& options) : AttentionBase<T, N>("CrossAttention", options) {
         detail::require(!options.causal, "CrossAttention",
                         "causal is true, but a memory has no order relative to the queries");
     }

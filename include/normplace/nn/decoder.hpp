@@ -40,9 +40,9 @@ class AnyDecoderLayer {
 public:
     using Scalar = T;
     using Options = DecoderOptions;
-    using SelfAttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T>>, N>;
-    using CrossAttentionBlock = AnyBlock<Dropout<CrossAttention<T>>, N>;
-    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T>>, N>;
+    using SelfAttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T, N>>, N>;
+    using CrossAttentionBlock = AnyBlock<Dropout<CrossAttention<T, N>>, N>;
+    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T, N>>, N>;
     using Streams = std::vector<Activations<T>>;
 
     struct Gradients {

@@ -35,8 +35,8 @@ class AnyEncoderLayer {
 public:
     using Scalar = T;
     using Options = EncoderOptions;
-    using AttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T>>, N>;
-    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T>>, N>;
+    using AttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T, N>>, N>;
+    using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T, N>>, N>;
     using Streams = std::vector<Activations<T>>;
 
     struct Gradients {

@@ -1,47 +1,90 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The normalizations: LayerNorm and RMSNorm, over the last dimension, with learned gain and optional bias.
+// The normalizations over the last dimension, of D entries, that take the row's mean away, or divide it by its size, or
+// both:
 //
 //     LayerNorm   y = gain o (x - mean) / sqrt(variance + epsilon) + bias     Ba et al. 2016, arXiv:1607.06450
 //     RMSNorm     y = gain o x / sqrt(mean of x^2 + epsilon) + bias           Zhang and Sennrich 2019, arXiv:1910.07467
+//     ScaleNorm   y = gain x / sqrt(|x|^2 + D epsilon), one gain, sqrt(D) at the start: RMSNorm then
+//                                                                  Nguyen and Salazar 2019, arXiv:1910.05895
+//     UnitNorm    y = x / sqrt(|x|^2 + epsilon), without parameters           Loshchilov et al. 2024, arXiv:2410.01131
+//     CentreNorm  y = D/(D - 1) gain o (x - mean) + bias                      Qi et al. 2023, arXiv:2304.09856
 //
-// The variance is the biased one, and epsilon stands inside the root. A row is shifted by its first entry before it is
-// summed, so that a constant row normalises to exactly 0 however large the constant. D = 1 gives 0 (LayerNorm).
+// UnitOffsetLayerNorm and UnitOffsetRMSNorm multiply by 1 + gain in place of gain, and gain is 0 at the start (Gemma
+// Team 2024, arXiv:2403.08295): it is what such a model's files hold, and weight decay draws the factor to 1.
+//
+// The variance is the biased one, and epsilon stands inside the root; UnitNorm's is of the length and not of an entry,
+// so that a row of length 1 keeps it however wide it is. A row is shifted by its first entry before it is summed, so
+// that a constant row normalises to exactly 0 however large the constant. D = 1 gives the bias where the mean is taken
+// away; where it is not, a row of zeros does, and one whose squares overflow.
 #pragma once
 
 #include <cmath>
-#include <concepts>
 #include <tuple>
 
 #include <normplace/detail/check.hpp>
 #include <normplace/detail/kernels.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/detail/workspace.hpp>
-#include <normplace/nn/parameters.hpp>
+#include <normplace/nn/norm_layer.hpp>
 
 namespace normplace {
 
-/// A norm that takes a sum of terms for its argument and a factor on its gradient, and works in place.
-template <class N>
-concept SummingNorm = std::same_as<typename N::SumsTerms, N>;
+namespace detail {
 
-struct NormOptions {
-    std::size_t width = 0;  ///< D
-    double epsilon = 1e-5;
-    bool bias = true;
+/// What is learned: a factor for each entry, what such factors are beyond 1, the row's length, or nothing, and the
+/// length is 1.
+enum class LearnedGain { each, beyond_one, length, none };
+
+struct LayerNormKind {
+    static constexpr auto name = "LayerNorm";
+    static constexpr RowNorm rows = RowNorm::centred_and_divided;
+    static constexpr LearnedGain learned = LearnedGain::each;
+};
+struct RMSNormKind {
+    static constexpr auto name = "RMSNorm";
+    static constexpr RowNorm rows = RowNorm::divided;
+    static constexpr LearnedGain learned = LearnedGain::each;
+};
+struct UnitOffsetLayerNormKind : LayerNormKind {
+    static constexpr auto name = "UnitOffsetLayerNorm";
+    static constexpr LearnedGain learned = LearnedGain::beyond_one;
+};
+struct UnitOffsetRMSNormKind : RMSNormKind {
+    static constexpr auto name = "UnitOffsetRMSNorm";
+    static constexpr LearnedGain learned = LearnedGain::beyond_one;
+};
+struct ScaleNormKind : RMSNormKind {
+    static constexpr auto name = "ScaleNorm";
+    static constexpr LearnedGain learned = LearnedGain::length;
+};
+struct UnitNormKind : RMSNormKind {
+    static constexpr auto name = "UnitNorm";
+    static constexpr LearnedGain learned = LearnedGain::none;
+};
+struct CentreNormKind : LayerNormKind {
+    static constexpr auto name = "CentreNorm";
+    static constexpr RowNorm rows = RowNorm::centred;
 };
 
-/// What LayerNorm and RMSNorm share: they differ in one thing, whether the row's mean is taken away.
-template <class T, bool centred>
+}  // namespace detail
+
+/// What they share: they differ in whether the row's mean is taken away, whether it is divided by its size, and what is
+/// learned.
+template <class T, class Kind>
 class Normalization {
+    using LearnedGain = detail::LearnedGain;
+    static constexpr LearnedGain learned = Kind::learned;
+    static constexpr bool by_entry = learned == LearnedGain::each || learned == LearnedGain::beyond_one;
+
 public:
     using Scalar = T;
     using Options = NormOptions;
-    using SumsTerms = Normalization;  // what derives from it may not
-    static constexpr auto name = centred ? "LayerNorm" : "RMSNorm";
+    using SumsTerms = Normalization;
+    static constexpr auto name = Kind::name;
 
     struct Gradients {
-        Vector<T> gain;  // (D)
+        Vector<T> gain;  // as the layer's
         Vector<T> bias;  // (D), or empty
         template <class Self>
         static auto members(Self& self) {
@@ -49,29 +92,31 @@ public:
         }
     };
     struct Cache {
-        Activations<T> normalized;    // (B, S, D), before gain and bias
-        Vector<T> inverse_deviation;  // (B S)
+        Activations<T> normalized;    // (B, S, D), before gain and bias, its mean square 1 where it was divided
+        Vector<T> inverse_deviation;  // (B S), what the row was multiplied by
     };
 
-    Vector<T> gain;  ///< (D), 1 at the start
-    Vector<T> bias;  ///< (D), 0 at the start, or empty
+    Vector<T> gain;  ///< (D), (1) for ScaleNorm, or empty for UnitNorm
+    Vector<T> bias;  ///< (D), 0 at the start, or empty: always for ScaleNorm and UnitNorm
 
     Normalization() = default;
     /// @throws std::invalid_argument when the width is 0 or epsilon is not positive
-    explicit Normalization(const NormOptions& options) : epsilon_(static_cast<T>(options.epsilon)) {
-        detail::require_positive(name, "width", options.width);
+    explicit Normalization(const NormOptions& options)
+        : width_(options.width), epsilon_(static_cast<T>(options.epsilon)) {
+        detail::require_positive(name, "width", width_);
+        if (learned == LearnedGain::none) epsilon_ /= static_cast<T>(width_);
         detail::require(epsilon_ > T(0) && std::isfinite(epsilon_), name, [&] {
             return "epsilon " + detail::number_text(options.epsilon) + " is not positive and finite";
         });
-        gain.resize({options.width});
-        gain.fill(T(1));
-        if (options.bias) {
-            bias.resize({options.width});
+        gain.resize({by_entry ? width_ : learned == LearnedGain::length ? 1 : 0});
+        gain.fill(learned == LearnedGain::each ? T(1) : learned == LearnedGain::length ? length() : T(0));
+        if (options.bias && by_entry) {
+            bias.resize({width_});
             bias.fill(T(0));
         }
     }
 
-    std::size_t width() const { return gain.size(); }
+    std::size_t width() const { return width_; }
 
     /// y (B, S, D); y may be x.
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache) const {
@@ -86,17 +131,25 @@ public:
                      Cache& cache) const {
         const std::size_t rows = shape[0] * shape[1];
         detail::reshape(y, shape);
+        detail::require_width(name, "y", y, width());
         detail::reshape(cache.normalized, shape);
         detail::reshape(cache.inverse_deviation, {rows});
-        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
-            NORMPLACE_KERNEL(norm_rows<centred>, terms, count, begin, end, width(), epsilon_, gain.data(),
-                             bias.size() ? bias.data() : nullptr, y.data(), cache.normalized.data(),
-                             cache.inverse_deviation.data());
+        if constexpr (Kind::rows == detail::RowNorm::centred) {
+            const T d = static_cast<T>(width_);
+            cache.inverse_deviation.fill(width_ > 1 ? d / (d - T(1)) : T(0));
+        }
+        with_factors([&](const T* factors) {
+            detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
+                NORMPLACE_KERNEL(norm_rows<Kind::rows>, terms, count, begin, end, width_, epsilon_, factors,
+                                 bias.size() ? bias.data() : nullptr, y.data(), cache.normalized.data(),
+                                 cache.inverse_deviation.data());
+            });
         });
     }
 
-    /// With h the normalized row, s its inverse deviation and g = gain o dy:
-    /// dx = s (g - mean(g) - h mean(g o h)), without mean(g) for RMSNorm; gradients += (dy o h, dy). dx may be dy.
+    /// With h the normalized row, s its inverse deviation and g = factor o dy: dx = s (g - mean(g) - h mean(g o h)),
+    /// without mean(g) where the mean is not taken away, without h mean(g o h) where the row is not divided.
+    /// gradients += (dy o h, dy), for ScaleNorm the sum of dy o h / sqrt(D). dx may be dy.
     void backward(const Activations<T>& dy, Activations<T>& dx, const Cache& cache, Gradients& gradients) const {
         backward_sum(dy, T(1), nullptr, 0, dx, cache, gradients);
     }
@@ -115,28 +168,59 @@ public:
         const std::size_t threads = detail::threads_for(work(rows));
         detail::Scratch<T> sums(2 * d * threads);
         std::fill_n(sums.data(), 2 * d * threads, T(0));
-        detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t range) {
-            T* dgain = sums.data() + 2 * d * range;
-            NORMPLACE_KERNEL(norm_backward_rows<centred>, dy.data(), factor, terms, count, begin, end, d, gain.data(),
-                             cache.normalized.data(), cache.inverse_deviation.data(), dx.data(), dgain,
-                             bias.size() ? dgain + d : nullptr);
+        with_factors([&](const T* factors) {
+            detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t range) {
+                T* dgain = sums.data() + 2 * d * range;
+                NORMPLACE_KERNEL(norm_backward_rows<Kind::rows>, dy.data(), factor, terms, count, begin, end, d,
+                                 factors, cache.normalized.data(), cache.inverse_deviation.data(), dx.data(), dgain,
+                                 bias.size() ? dgain + d : nullptr);
+            });
         });
         for (std::size_t t = 0; t < threads; ++t)
             for (std::size_t i = 0; i < d; ++i) {
-                gradients.gain[i] += sums.data()[2 * d * t + i];
-                if (bias.size()) gradients.bias[i] += sums.data()[2 * d * t + d + i];
+                const T* sum = sums.data() + 2 * d * t;
+                if constexpr (by_entry) gradients.gain[i] += sum[i];
+                else if constexpr (learned == LearnedGain::length) gradients.gain[0] += sum[i] / length();
+                if (bias.size()) gradients.bias[i] += sum[d + i];
             }
     }
 
 private:
-    double work(std::size_t rows) const { return static_cast<double>(rows) * static_cast<double>(width()); }
+    double work(std::size_t rows) const { return static_cast<double>(rows) * static_cast<double>(width_); }
+    /// Of a row whose mean square is 1.
+    T length() const { return std::sqrt(static_cast<T>(width_)); }
 
+    /// body(factors), with what the entries of a normalised row are multiplied by.
+    template <class Body>
+    void with_factors(const Body& body) const {
+        if constexpr (learned == LearnedGain::each) {
+            body(gain.data());
+        } else {
+            detail::Scratch<T> factors(width_);
+            if constexpr (learned == LearnedGain::beyond_one)
+                for (std::size_t i = 0; i < width_; ++i) factors.data()[i] = T(1) + gain[i];
+            else std::fill_n(factors.data(), width_, (learned == LearnedGain::length ? gain[0] : T(1)) / length());
+            body(factors.data());
+        }
+    }
+
+    std::size_t width_ = 0;
     T epsilon_ = static_cast<T>(1e-5);
 };
 
 template <class T>
-using LayerNorm = Normalization<T, true>;
+using LayerNorm = Normalization<T, detail::LayerNormKind>;
 template <class T>
-using RMSNorm = Normalization<T, false>;
+using RMSNorm = Normalization<T, detail::RMSNormKind>;
+template <class T>
+using UnitOffsetLayerNorm = Normalization<T, detail::UnitOffsetLayerNormKind>;
+template <class T>
+using UnitOffsetRMSNorm = Normalization<T, detail::UnitOffsetRMSNormKind>;
+template <class T>
+using ScaleNorm = Normalization<T, detail::ScaleNormKind>;
+template <class T>
+using UnitNorm = Normalization<T, detail::UnitNormKind>;
+template <class T>
+using CentreNorm = Normalization<T, detail::CentreNormKind>;
 
 }  // namespace normplace

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Norms inside a sublayer, where a formula of x, f and norm cannot reach: QK-norm, Sub-LN, NormFormer, HybridNorm.
+// Which norms stand inside a sublayer, where a formula of x, f and norm cannot reach. Written once here, for the
+// placement that asks for them, the sublayers that run them and the theory that predicts them.
 #pragma once
 
 namespace normplace {
 
-/// Which of them there are. Attention has the first five, the feed-forward has `hidden`; a sublayer passes over those
-/// that it has no place for.
+/// Each is off by default. With H heads of K = D/H entries:
+///
+///     attention      q = norm(W_q x + b_q) for `query`, head by head; so k for `key` and v for `value`;
+///                    y = W_o norm(s o [softmax(q_h k_h^T / sqrt(K)) v_h]_h) + b_o, with the norm for `heads` and s
+///                    for `head_scale`
+///     feed-forward   y = W_2 norm(phi(W_1 x + b_1)) + b_2 for `hidden`
+///
+/// Sub-LN (Wang et al. 2022, arXiv:2210.06423) is `heads` and `hidden`; NormFormer (Shleifer et al. 2021,
+/// arXiv:2110.09456) is `head_scale` and `hidden`; HybridNorm (Zhuo et al. 2025, arXiv:2503.04598) is `query`, `key`
+/// and `value`; QK-norm (Henry et al. 2020, arXiv:2010.04245) is `query` and `key`. A sublayer ignores the flags of the
+/// other kind, so that one value serves a whole layer.
 struct SublayerNorms {
-    bool query = false;       ///< of each head's K entries of W_q x + b_q, with one gain for all heads
-    bool key = false;         ///< likewise
-    bool value = false;       ///< likewise
-    bool heads = false;       ///< of all D entries of the heads' joint output, before W_o
-    bool head_scale = false;  ///< not a norm: a learned factor for each head's output, 1 at the start
-    bool hidden = false;      ///< of the F entries after the activation, before W_2
+    bool query = false;       ///< of each head's K queries, with a gain that the heads share
+    bool key = false;         ///< of each head's K keys
+    bool value = false;       ///< of each head's K values
+    bool heads = false;       ///< of all D entries of the heads' output, before W_o
+    bool head_scale = false;  ///< a learned factor for each head's output, 1 at the start, before that norm
+    bool hidden = false;      ///< of all F entries after the activation, before W_2
 
     constexpr bool operator==(const SublayerNorms&) const = default;
 };

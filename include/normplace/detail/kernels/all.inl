@@ -14,6 +14,8 @@ namespace normplace::detail::NORMPLACE_INSTRUCTION_SET {
 //
 #include <normplace/detail/kernels/norm.inl>
 //
+#include <normplace/detail/kernels/dyt.inl>
+//
 #include <normplace/detail/kernels/softmax.inl>
 //
 #include <normplace/detail/kernels/dropout.inl>

@@ -91,12 +91,14 @@ void apply_gain(const T* h, std::size_t width, const T* gain, const T* bias, T* 
         for (std::size_t i = 0; i < width; ++i) y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
 }
 
-/// normalized = (v - mean(v)) * inverse_deviation (v itself is not centred for RMSNorm), with v the sum of the terms;
-/// y = gain o normalized + bias. `bias` may be null, `y` a term's data. Short rows go through each step a few at a
-/// time: one's sums and roots take many cycles, in which the processor works on the next.
-template <bool centred, class T>
+/// normalized = (v - mean(v)) * inverse_deviation, with v the sum of the terms, itself where it is not centred; y =
+/// gain o normalized + bias. `bias` may be null, `y` a term's data. Where the row is not divided, inverse_deviation is
+/// given. Short rows go through each step a few at a time: one's sums and roots take many cycles, in which the
+/// processor works on the next.
+template <RowNorm norm, class T>
 void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, std::size_t end, std::size_t width,
                T epsilon, const T* gain, const T* bias, T* y, T* normalized, T* inverse_deviation) {
+    constexpr bool centred = norm != RowNorm::divided, divided = norm != RowNorm::centred;
     constexpr std::size_t most = 4;
     const std::size_t block = std::clamp<std::size_t>(512 / width, 1, most);
     const bool is_sum = term_count > 1 || terms[0].factor != T(1);
@@ -111,7 +113,7 @@ void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, 
                 shift[r] = v[r * width];
                 mean[r] = mean_of(v + r * width, width, shift[r]);
             }
-        for (std::size_t r = 0; r < count; ++r)
+        for (std::size_t r = 0; divided && r < count; ++r)
             s[r] = T(1) / std::sqrt(mean_square_of<centred>(v + r * width, width, shift[r], mean[r]) + epsilon);
         T* h = normalized + first * width;
         for (std::size_t r = 0; r < count; ++r)
@@ -120,12 +122,14 @@ void norm_rows(const Term<T>* terms, std::size_t term_count, std::size_t begin, 
     }
 }
 
-/// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) for
-/// RMSNorm; dgain += factor * dy o h, dbias += factor * dy. `dbias` may be null, `dx` may be `dy` or a term's data.
-template <bool centred, class T>
+/// dx = factor * s (g - mean(g) - h mean(g o h)) + the sum of the terms, with g = gain o dy, without mean(g) where the
+/// row is not centred, without h mean(g o h) where it is not divided; dgain += factor * dy o h, dbias += factor * dy.
+/// `dbias` may be null, `dx` may be `dy` or a term's data.
+template <RowNorm norm, class T>
 void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t term_count, std::size_t begin,
                         std::size_t end, std::size_t width, const T* gain, const T* normalized,
                         const T* inverse_deviation, T* dx, T* dgain, T* dbias) {
+    constexpr bool centred = norm != RowNorm::divided, divided = norm != RowNorm::centred;
     const std::size_t whole = width / lanes<T> * lanes<T>;
     const T count = static_cast<T>(width);
     for (std::size_t row = begin; row < end; ++row) {
@@ -138,7 +142,7 @@ void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t
             store(dgain + i, load(dgain + i) + di * hi);
             if (dbias) store(dbias + i, load(dbias + i) + di);
             if constexpr (centred) means += g;
-            projections += g * hi;
+            if constexpr (divided) projections += g * hi;
         }
         T mean = sum<T>(means), projection = sum<T>(projections);
         for (; i < width; ++i) {
@@ -146,20 +150,24 @@ void norm_backward_rows(const T* dy, T factor, const Term<T>* terms, std::size_t
             dgain[i] += di * h[i];
             if (dbias) dbias[i] += di;
             if constexpr (centred) mean += g;
-            projection += g * h[i];
+            if constexpr (divided) projection += g * h[i];
         }
         mean /= count;
         projection /= count;
         const T s = inverse_deviation[row];
         const auto d_in = [&](std::size_t at) {
-            Pack<T> sum = s * (load(gain + at) * (factor * load(d + at)) - mean - load(h + at) * projection);
+            Pack<T> centred_g = load(gain + at) * (factor * load(d + at)) - mean;
+            if constexpr (divided) centred_g -= load(h + at) * projection;
+            Pack<T> sum = s * centred_g;
             for (std::size_t t = 0; t < term_count; ++t)
                 sum += terms[t].factor * load(terms[t].data + row * width + at);
             return sum;
         };
         if (width < lanes<T>) {
             for (i = 0; i < width; ++i) {
-                T sum = s * (gain[i] * (factor * d[i]) - mean - h[i] * projection);
+                T centred_g = gain[i] * (factor * d[i]) - mean;
+                if constexpr (divided) centred_g -= h[i] * projection;
+                T sum = s * centred_g;
                 for (std::size_t t = 0; t < term_count; ++t) sum += terms[t].factor * terms[t].data[row * width + i];
                 out[i] = sum;
             }
