@@ -113,10 +113,12 @@ private:
         for (std::size_t i = 0; i < reference.data.size(); ++i) tensor.data[i] = static_cast<T>(reference.data[i]);
     }
 
-    /// The largest entry. A key's bias moves all scores of a row alike and the softmax does not see it: its gradient is
-    /// rounding about 0, and its size that of the key's weight's.
+    /// The largest entry. What is added to every key moves all scores of a row alike and the softmax does not see it:
+    /// its gradient is rounding about 0, and its size that of what multiplies there.
     double scale(std::string name) const {
-        if (name.ends_with("key.bias")) name.replace(name.size() - 4, 4, "weight");
+        if (name.ends_with("key_norm.bias")) name.replace(name.size() - 4, 4, "gain");
+        if (name.ends_with("key.bias") && !tensors_.count(name.substr(0, name.size() - 8) + "key_norm.bias"))
+            name.replace(name.size() - 4, 4, "weight");
         double largest = 0.0;
         for (const double entry : tensors_.at(name).data) largest = std::max(largest, std::abs(entry));
         return largest;

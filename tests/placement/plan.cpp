@@ -53,7 +53,11 @@ TEST_CASE("steps in the order of computation, sums and factors in their terms") 
 TEST_CASE("norms and gates are numbered as they are read, outermost first") {
     const Plan peri = plan(x + norm<out>(f(norm<in>(x))), Depth{});
     CHECK(text(peri) == "norm1 1 s0; f0 1 v0; norm0 1 v1; = 1 s0 1 v2");
-    CHECK(peri.norms == std::vector<Label>{out, in});
+    REQUIRE(peri.norms.size() == 2);
+    CHECK(peri.norms[0].slot == out);
+    CHECK(peri.norms[1].slot == in);
+    CHECK(peri.norms[1].start == 1.0);
+    CHECK(plan(x + norm(f(x), 0.0), Depth{}).norms[0].start == 0.0);
     const Plan gated = plan(
         learned("a", 0.25) * x + gate("b", [](const Depth& d) { return 1.0 / static_cast<double>(d.layers); }) * f(x),
         {1, 4, SublayerKind::other});

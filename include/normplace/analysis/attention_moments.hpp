@@ -14,6 +14,7 @@
 
 #include <normplace/analysis/softmax_moments.hpp>
 #include <normplace/analysis/token_kernel.hpp>
+#include <normplace/placement/sublayer_norms.hpp>
 
 namespace normplace {
 
@@ -23,6 +24,8 @@ struct AttentionScales {
     double query = 0.0, key = 0.0, value = 0.0, out = 1.0;
     bool output_projection = true;
     bool causal = false;
+    SublayerNorms norms{};  ///< inside
+    double epsilon = 1e-5;  ///< of these
 };
 
 /// Expected squared gradient norms of attention's parameters. That of the key's bias is 0: it moves all scores of a

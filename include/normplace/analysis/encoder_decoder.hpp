@@ -54,8 +54,17 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
                                                     const EncoderDecoderModel& model) {
     EncoderDecoderReport report = empty_report(encoder_placement, decoder_placement, model);
     const double width = static_cast<double>(model.width);
+    const NormMoments norm(model.norm, width, model.epsilon);
     const ReferenceModel encoder_model = model.encoder(), decoder_model = model.decoder();
-    const PredictionInput source = random_tokens(encoder_model), target = random_tokens(decoder_model);
+    const auto square = [](double gain) { return gain * gain; };
+    const Depth encoder_place{
+        .layers = model.encoder_layers, .stack = StackKind::encoder, .other_layers = model.decoder_layers},
+        decoder_place{
+            .layers = model.decoder_layers, .stack = StackKind::decoder, .other_layers = model.encoder_layers};
+    const PredictionInput source =
+                              random_tokens(encoder_model, square(encoder_placement.embedding_gain(encoder_place))),
+                          target =
+                              random_tokens(decoder_model, square(decoder_placement.embedding_gain(decoder_place)));
     std::vector<ReportedLayer> encoder_layers, decoder_layers;
     for (LayerReport& layer : report.encoder.layers) encoder_layers.push_back({&layer});
     for (DecoderLayerReport& layer : report.decoder.layers) decoder_layers.push_back({&layer, &layer.cross_attention});
@@ -65,22 +74,20 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     ReportSums sums;
     sums.next_input();
 
-    StackMoments encoder(encoder_placement, encoder_model, kernel, softmax,
-                         {.stack = StackKind::encoder, .other_layers = model.decoder_layers});
+    StackMoments encoder(encoder_placement, encoder_model, kernel, softmax, encoder_place);
     sums.add(report.encoder.input, source.layout, source.stream);
     encoder.forward(source.layout, source.stream, encoder_layers, encoder_scores, sums);
-    OutputMoments encoder_output(encoder_placement, source.layout, width, model.epsilon, false);
+    OutputMoments encoder_output(encoder_placement, source.layout, width, norm, false);
     StreamFluctuations fluctuations = encoder.output_fluctuations();
     TokenKernel encoded = encoder_output.forward(encoder.output(), fluctuations);
     sums.add(report.memory, source.layout, encoded);
     EncoderMemory memory({source.layout, std::move(encoded), fluctuations[0]});
 
-    StackMoments decoder(decoder_placement, decoder_model, kernel, softmax,
-                         {.stack = StackKind::decoder, .other_layers = model.encoder_layers}, &memory);
+    StackMoments decoder(decoder_placement, decoder_model, kernel, softmax, decoder_place, &memory);
     sums.add(report.decoder.input, target.layout, target.stream);
     decoder.forward(target.layout, target.stream, decoder_layers, decoder_scores, sums);
 
-    OutputMoments decoder_output(decoder_placement, target.layout, width, model.epsilon, true);
+    OutputMoments decoder_output(decoder_placement, target.layout, width, norm, true);
     fluctuations = decoder.output_fluctuations();
     const TokenKernel last = decoder_output.forward(decoder.output(), fluctuations);
     LossMoments loss = loss_moments(target, decoder_model, last, decoder_output.ends_in_norm(), softmax);

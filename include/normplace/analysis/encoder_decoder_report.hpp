@@ -107,7 +107,7 @@ inline EncoderDecoderReport empty_report(const AnyPlacement& encoder, const AnyP
     take(report.decoder, empty_report(decoder, model.decoder()));
     std::size_t l = 0;
     for (DecoderLayerReport& layer : report.decoder.layers)
-        detail::name_parameters(decoder.formula, {++l, model.decoder_layers, SublayerKind::cross_attention},
+        detail::name_parameters(decoder, {++l, model.decoder_layers, SublayerKind::cross_attention},
                                 layer.cross_attention);
     return report;
 }

@@ -30,6 +30,12 @@ public:
     Estimator(const Estimator&) = delete;
     Estimator& operator=(const Estimator&) = delete;
 
+    /// By what the placement multiplies the second moment of what enters the stack.
+    double input_square() const {
+        const double gain = placement_.embedding_gain({.layers = model_.layers});
+        return gain * gain;
+    }
+
     void add(const PredictionInput& input) {
         sums_.next_input();
         const TokenLayout& layout = input.layout;
@@ -37,7 +43,7 @@ public:
         sums_.add(report_.input, layout, input.stream);
         stack.forward(layout, input.stream, layers_, scores_, sums_);
 
-        OutputMoments output(placement_, layout, static_cast<double>(model_.width), model_.epsilon, true);
+        OutputMoments output(placement_, layout, static_cast<double>(model_.width), norm_, true);
         StreamFluctuations fluctuations = stack.output_fluctuations();
         const TokenKernel last = output.forward(stack.output(), fluctuations);
         LossMoments loss = loss_moments(input, model_, last, output.ends_in_norm(), softmax_);
@@ -87,6 +93,7 @@ private:
 
     AnyPlacement placement_;
     ReferenceModel model_;
+    const NormMoments norm_{model_.norm, static_cast<double>(model_.width), model_.epsilon};
     ActivationKernel kernel_;
     SoftmaxTable softmax_;
     GradientReport report_;

@@ -7,40 +7,42 @@
 // Inside one block every expression is, token by token, a x + b F, with F the sublayer's output, independent of x (and
 // a_1 x_1 + a_2 x_2 + ... where there are several streams): a stream is (1, 0), `f(...)` is (0, 1), a sum adds, a
 // factor multiplies, and a norm divides by the root of the second moment a^2 K_ii + b^2 F_ii + epsilon. So covariances
-// are a_i a_j K_ij + b_i b_j F_ij, and x + norm(x) is no special case. A gate is the factor that it starts with.
+// are a_i a_j K_ij + b_i b_j F_ij, and x + norm(x) is no special case. A gate is the factor that it starts with. DyT,
+// which is no norm but tanh(alpha e), is lambda e, lambda = E tanh'(alpha e) alpha, and a part of its own that is
+// uncorrelated with everything before it.
 // Backward, the gradient at an expression is the results' times factors, plus, where f reads it, that of f's input
 // times factors, which is independent of the other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include <normplace/analysis/norm_moments.hpp>
 #include <normplace/analysis/stream_moments.hpp>
 #include <normplace/analysis/sublayer_moments.hpp>
 #include <normplace/placement/plan.hpp>
 
 namespace normplace {
 
-/// Expected squared gradient norms of a norm's gain and bias.
-struct NormSquares {
-    double gain = 0.0, bias = 0.0;
-};
-
 /// One residual block: the plan of its formula around one sublayer.
 class BlockMoments {
 public:
-    /// plan and sublayer are kept by reference.
-    BlockMoments(const Plan& plan, const TokenLayout& layout, double width, double epsilon, SublayerMoments& sublayer)
+    /// plan, norm and sublayer are kept by reference.
+    BlockMoments(const Plan& plan, const TokenLayout& layout, double width, const NormMoments& norm,
+                 SublayerMoments& sublayer)
         : norms(plan.norms.size()),
           gates(plan.gates.size()),
           plan_(plan),
           layout_(layout),
           width_(width),
-          epsilon_(epsilon),
-          sublayer_(sublayer) {}
+          norm_(norm),
+          sublayer_(sublayer),
+          own_(plan.norms.size()),
+          own_gradients_(plan.norms.size()) {}
 
     /// Covariances of the block's results; `fluctuations`, of the streams, become those of the results.
     StreamKernels forward(const StreamKernels& streams, StreamFluctuations& fluctuations) {
@@ -88,6 +90,9 @@ public:
         return result;
     }
 
+    /// E f(x)^2 per entry, averaged over tokens. Needs forward's state.
+    double branch_square() const { return branch_mean_.same; }
+
     /// In the order of the plan's norms and gates; backward fills them. A gate's is E||dLoss/d gate||^2.
     std::vector<NormSquares> norms;
     std::vector<double> gates;
@@ -99,11 +104,13 @@ private:
         bool normalised = false;                                // a norm, perhaps times a factor
         double widening = 0.0;                                  // what the norm adds to 1 - rho, relative
         double log_spread = 0.0;                                // and to the variance of its logarithm
+        std::vector<PerToken> own;                              // of the elementwise norms' own parts
     };
     /// The factors between an expression and what gradients come from: the results, and f's input.
     struct Path {
         std::array<PerToken, Formula::most_streams> from_results;
         PerToken from_input;
+        std::vector<PerToken> from_own;  // what an elementwise norm makes of the gradient beside its mean
         Path(std::size_t results, std::size_t classes) : from_input(classes) {
             for (std::size_t r = 0; r < results; ++r) from_results[r] = PerToken(classes);
         }
@@ -138,9 +145,7 @@ private:
             if (step.kind == Node::Kind::sublayer) values_.push_back(through_sublayer(input));
             else if (step.kind == Node::Kind::gated) {
                 gated_[step.index] = input;
-                const double start = plan_.gates[step.index].start;
-                for (PerToken& part : input.parts)
-                    for (double& a : part) a *= start;
+                scale(input, plan_.gates[step.index].start);
                 values_.push_back(std::move(input));
             } else values_.push_back(through_norm(step.index, std::move(input)));
         }
@@ -162,18 +167,55 @@ private:
         return c;
     }
     Coefficients through_norm(std::size_t index, Coefficients c) {
-        widen(c);
+        if (norm_.is_elementwise()) return through_elementwise(index, c);
+        if (norm_.divides_by_size()) widen(c);
         inverse_square_[index] = has_stream(c) ? 1.0 : 1.0 + norm_variance(c);
-        c.norm.fill(0.0);
-        c.normalised = true;
+        if (norm_.divides_by_size()) {
+            c.norm.fill(0.0);
+            c.normalised = true;
+        }
         PerToken& root = roots_[index];
         root = PerToken(layout_.classes());
         for (std::size_t i = 0; i < root.size(); ++i) {
-            root[i] = std::sqrt(square_at(c, i) + epsilon_);
+            root[i] = norm_.root(square_at(c, i));
             for (std::size_t p = 0; p <= branch(); ++p) c.parts[p][i] /= root[i];
         }
         outputs_[index] = c;
+        scale(c, plan_.norms[index].start);
         return c;
+    }
+    /// tanh(alpha e): what follows e, and the rest, which does not covary with e.
+    Coefficients through_elementwise(std::size_t index, Coefficients c) {
+        const TokenKernel input = combine(c);
+        const PerToken q = layout_.diagonal_of(input);
+        PerToken& slope = roots_[index];
+        slope = PerToken(q.size());
+        for (std::size_t i = 0; i < q.size(); ++i) slope[i] = std::sqrt(norm_.elementwise(q[i], q[i], 0.0).derivative);
+        own_[index] = TokenKernel(layout_.entries());
+        own_gradients_[index] = TokenKernel(layout_.entries());
+        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+            const KernelPair pair = norm_.elementwise(q[i], q[j], input[e]);
+            own_[index][e] = pair.value - slope[i] * slope[j] * input[e];
+            own_gradients_[index][e] = pair.derivative - slope[i] * slope[j];
+        });
+        const auto times_slope = [&](PerToken& part) {
+            for (std::size_t i = 0; i < part.size(); ++i) part[i] *= slope[i];
+        };
+        for (PerToken& part : c.parts) times_slope(part);
+        for (PerToken& part : c.own) times_slope(part);
+        c.own.resize(plan_.norms.size(), PerToken(layout_.classes()));
+        c.own[index] = PerToken(layout_.classes(), 1.0);
+        c.widening = 0.0;
+        outputs_[index] = c;
+        scale(c, plan_.norms[index].start);
+        return c;
+    }
+    static void scale(Coefficients& c, double factor) {
+        if (factor == 1.0) return;
+        for (PerToken& part : c.parts)
+            for (double& a : part) a *= factor;
+        for (PerToken& part : c.own)
+            for (double& a : part) a *= factor;
     }
 
     Coefficients nothing() const {
@@ -190,15 +232,15 @@ private:
     }
     Coefficients sum(const Plan::Terms& terms) const {
         Coefficients c = of(terms[0].source);
-        if (terms[0].factor != 1.0)
-            for (PerToken& part : c.parts)
-                for (double& a : part) a *= terms[0].factor;
+        scale(c, terms[0].factor);
         for (std::size_t k = 1; k < terms.size(); ++k) {
             const Coefficients other = of(terms[k].source);
             for (std::size_t p = 0; p <= branch(); ++p) {
                 add(terms[k].factor, other.parts[p], c.parts[p]);
                 c.norm[p] = std::fmax(c.norm[p], other.norm[p]);
             }
+            c.own.resize(std::max(c.own.size(), other.own.size()), PerToken(layout_.classes()));
+            for (std::size_t n = 0; n < other.own.size(); ++n) add(terms[k].factor, other.own[n], c.own[n]);
             c.normalised = false;
             c.widening = c.log_spread = 0.0;
         }
@@ -211,11 +253,15 @@ private:
     static void add(double factor, const Path& what, Path& to) {
         for (std::size_t r = 0; r < to.from_results.size(); ++r) add(factor, what.from_results[r], to.from_results[r]);
         add(factor, what.from_input, to.from_input);
+        to.from_own.resize(std::max(to.from_own.size(), what.from_own.size()), PerToken(what.from_input.size()));
+        for (std::size_t n = 0; n < what.from_own.size(); ++n) add(factor, what.from_own[n], to.from_own[n]);
     }
     static void scale(Path& path, double factor) {
         for (PerToken& from : path.from_results)
             for (double& p : from) p *= factor;
         for (double& p : path.from_input) p *= factor;
+        for (PerToken& from : path.from_own)
+            for (double& p : from) p *= factor;
     }
     static double mean_product(const PerToken& a, const PerToken& b) {
         double sum = 0.0;
@@ -300,7 +346,10 @@ private:
                 if (c.parts[s][i] != 0.0 && c.parts[t][i] != 0.0)
                     q += c.parts[s][i] * c.parts[t][i] * streams_(s, t)[entry];
         const double b = c.parts[branch()][i];
-        return b != 0.0 ? q + b * b * branch_[entry] : q;
+        if (b != 0.0) q += b * b * branch_[entry];
+        for (std::size_t n = 0; n < c.own.size(); ++n)
+            if (c.own[n][i] != 0.0) q += c.own[n][i] * c.own[n][i] * own_[n][entry];
+        return q;
     }
     /// Covariances of two expressions, without what norms do to 1 - rho.
     TokenKernel between(const Coefficients& a, const Coefficients& b) const {
@@ -318,6 +367,11 @@ private:
             layout_.for_each_entry(
                 [&](std::size_t e, std::size_t i, std::size_t j) { result[e] += left[i] * right[j] * branch_[e]; });
         }
+        for (std::size_t n = 0; n < std::min(a.own.size(), b.own.size()); ++n)
+            if (own_[n].size() > 0)
+                layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+                    result[e] += a.own[n][i] * b.own[n][j] * own_[n][e];
+                });
         return result;
     }
     TokenKernel combine(const Coefficients& c) const {
@@ -345,27 +399,47 @@ private:
             for (std::size_t q = 0; q < gradient_->streams(); ++q)
                 add_product(a.from_results[r], b.from_results[q], (*gradient_)(r, q));
         if (input_gradient_.size() > 0) add_product(a.from_input, b.from_input, input_gradient_);
+        for (std::size_t n = 0; n < std::min(a.from_own.size(), b.from_own.size()); ++n)
+            if (own_gradients_[n].size() > 0) add_product(a.from_own[n], b.from_own[n], own_gradients_[n]);
         return result;
     }
     void back_through_norm(std::size_t step, Path& path) {
         const std::size_t index = plan_.steps[step].index;
         const TokenKernel gradient = kernel(path, path);
-        norms[index] = {width_ * layout_.inner(gradient, combine(outputs_[index])), width_ * layout_.total(gradient)};
+        norms[index] = {width_ * norm_.gain_share() * layout_.inner(gradient, combine(outputs_[index])),
+                        width_ * norm_.bias_share() * layout_.total(gradient)};
+        const double start = plan_.norms[index].start;
+        const PerToken& root = roots_[index];
+        if (norm_.is_elementwise()) {
+            TokenKernel& own = own_gradients_[index];  // so far of the derivatives alone
+            for (std::size_t e = 0; e < own.size(); ++e) own[e] *= start * start * gradient[e];
+            scale_by_token(path, [&](std::size_t i) { return start * root[i]; });
+            path.from_own.resize(plan_.norms.size(), PerToken(layout_.classes()));
+            path.from_own[index] = PerToken(layout_.classes(), 1.0);
+            return;
+        }
         // E 1/q exceeds 1/E q by q's relative variance; against that the Jacobian's projection along the token takes
         // 1/D away. Of a Gaussian vector, whose variance is 2/D, the square so gains 1/D in all, under either norm.
         // That is derived. That the gain is nothing where the stream passes the norm, and all of the variance for a
         // branch alone, are estimates. Measured: Peri-LN's matrices were 1.3 % too low without this factor and are
         // within 0.3 % with it, while one layer's W_q went from 1.001 to 1.011 of the measured.
-        const double excess = std::sqrt(inverse_square_[index]);
-        const PerToken& root = roots_[index];
-        for (PerToken& from : path.from_results)
-            for (std::size_t i = 0; i < from.size(); ++i) from[i] *= excess / root[i];
-        for (std::size_t i = 0; i < root.size(); ++i) path.from_input[i] *= excess / root[i];
+        const double excess = norm_.divides_by_size() ? std::sqrt(inverse_square_[index]) : 1.0;
+        scale_by_token(path, [&](std::size_t i) { return start * excess / root[i]; });
+    }
+    template <class Factor>
+    static void scale_by_token(Path& path, const Factor& factor) {
+        const auto scale_all = [&](PerToken& from) {
+            for (std::size_t i = 0; i < from.size(); ++i) from[i] *= factor(i);
+        };
+        for (PerToken& from : path.from_results) scale_all(from);
+        scale_all(path.from_input);
+        for (PerToken& from : path.from_own) scale_all(from);
     }
 
     const Plan& plan_;
     const TokenLayout& layout_;
-    double width_, epsilon_;
+    double width_;
+    const NormMoments& norm_;
     SublayerMoments& sublayer_;
     StreamKernels streams_;
     StreamFluctuations fluctuations_;
@@ -376,6 +450,7 @@ private:
     std::vector<Coefficients> values_, results_, gated_, outputs_;
     std::vector<PerToken> roots_;
     std::vector<double> inverse_square_;
+    std::vector<TokenKernel> own_, own_gradients_;  // of each norm, where it is elementwise
     const StreamKernels* gradient_ = nullptr;
 };
 

@@ -153,7 +153,7 @@ public:
 
 private:
     BlockMoments block(const Depth& depth, SublayerMoments& sublayer) {
-        return {plans_.at(depth), crossing_->before(), static_cast<double>(model_.width), model_.epsilon, sublayer};
+        return {plans_.at(depth), crossing_->before(), static_cast<double>(model_.width), norm_, sublayer};
     }
     StackScales scales() const { return {placement_, model_}; }
 
@@ -288,6 +288,7 @@ private:
     AnyPlacement placement_;
     Plans plans_;
     ReferenceModel model_;
+    NormMoments norm_{model_.norm, static_cast<double>(model_.width), model_.epsilon};
     StepRule rule_;
     std::unique_ptr<Crossing> crossing_;  // in place when the network is moved, as are the next two
     std::unique_ptr<ActivationKernel> kernel_;

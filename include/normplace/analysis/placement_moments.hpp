@@ -48,21 +48,23 @@ class NoSublayerMoments final : public SublayerMoments {
 /// From the streams to the stack's output.
 class OutputMoments {
 public:
-    /// @param before_norm stop before the norm that the output is, which `loss_moments` reads by itself
-    OutputMoments(const AnyPlacement& placement, const TokenLayout& layout, double width, double epsilon,
+    /// @param before_norm stop before the norm that the output is, if it is one that normalises: `loss_moments` reads
+    /// that by itself
+    OutputMoments(const AnyPlacement& placement, const TokenLayout& layout, double width, const NormMoments& norm,
                   bool before_norm)
         : plan_(plan(placement.output, Depth{}, placement.streams())) {
-        ends_in_norm_ = is_norm(plan_, plan_.results[0]);
-        if (ends_in_norm_ && before_norm) {
+        ends_in_norm_ = before_norm && is_norm(plan_, plan_.results[0]) && normalises(norm.kind);
+        if (ends_in_norm_) {
             plan_.results[0] = plan_.steps.back().input;
             plan_.steps.pop_back();
             plan_.norms.pop_back();
         }
-        block_.emplace(plan_, layout, width, epsilon, no_sublayer_);
+        block_.emplace(plan_, layout, width, norm, no_sublayer_);
     }
     OutputMoments(const OutputMoments&) = delete;
     OutputMoments& operator=(const OutputMoments&) = delete;
 
+    /// Whether it stopped before a norm.
     bool ends_in_norm() const { return ends_in_norm_; }
     TokenKernel forward(const StreamKernels& streams, StreamFluctuations& fluctuations) {
         return block_->forward(streams, fluctuations)[0];

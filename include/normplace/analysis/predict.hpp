@@ -23,7 +23,7 @@ GradientReport predict(const ReferenceModel& model) {
     static_assert(explain_placement<P>());
     model.check();
     detail::Estimator estimator(any_placement<P>, model);
-    estimator.add(detail::random_tokens(model));
+    estimator.add(detail::random_tokens(model, estimator.input_square()));
     return estimator.finish();
 }
 
@@ -36,7 +36,7 @@ GradientReport predict(const ReferenceModel& model, const std::vector<TokenBatch
     if (batches.empty()) throw std::invalid_argument("predict: there are no batches, expected at least 1");
     for (const TokenBatch& batch : batches) detail::check_batch(model, batch);
     detail::Estimator estimator(any_placement<P>, model);
-    for (const TokenBatch& batch : batches) estimator.add(detail::given_tokens(batch));
+    for (const TokenBatch& batch : batches) estimator.add(detail::given_tokens(batch, estimator.input_square()));
     return estimator.finish();
 }
 

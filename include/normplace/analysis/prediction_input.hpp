@@ -24,7 +24,8 @@ struct PredictionInput {
     const TokenBatch* batch = nullptr;
 };
 
-inline PredictionInput random_tokens(const ReferenceModel& model) {
+/// @param scale of the tokens, squared: the placement's gain on embeddings
+inline PredictionInput random_tokens(const ReferenceModel& model, double scale = 1.0) {
     PredictionInput input{model.causal ? TokenLayout::by_position(model.batch, model.sequence)
                                        : TokenLayout::exchangeable(model.batch, model.sequence),
                           {},
@@ -33,7 +34,7 @@ inline PredictionInput random_tokens(const ReferenceModel& model) {
     input.stream = TokenKernel(input.layout.entries());
     input.same_target = TokenKernel(input.layout.entries(), 1.0 / static_cast<double>(model.vocabulary));
     for (std::size_t i = 0; i < input.layout.classes(); ++i)
-        input.stream[input.layout.diagonal(i)] = input.same_target[input.layout.diagonal(i)] = 1.0;
+        input.stream[input.layout.diagonal(i)] = scale, input.same_target[input.layout.diagonal(i)] = 1.0;
     return input;
 }
 
@@ -54,13 +55,13 @@ inline void check_batch(const ReferenceModel& model, const TokenBatch& batch) {
                                             " is not one of the vocabulary's 0 to " + text(model.vocabulary - 1));
 }
 
-inline PredictionInput given_tokens(const TokenBatch& batch) {
+inline PredictionInput given_tokens(const TokenBatch& batch, double scale = 1.0) {
     PredictionInput input{TokenLayout::by_token(batch.batch, batch.sequence), {}, {}, &batch};
     input.stream = TokenKernel(input.layout.entries());
     input.same_target = TokenKernel(input.layout.entries());
     input.layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         const bool same_position = i % batch.sequence == j % batch.sequence;
-        input.stream[e] = embedding_variance * ((batch.tokens[i] == batch.tokens[j]) + same_position);
+        input.stream[e] = scale * embedding_variance * ((batch.tokens[i] == batch.tokens[j]) + same_position);
         input.same_target[e] = batch.targets[i] == batch.targets[j];
     });
     return input;

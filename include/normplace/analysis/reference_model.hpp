@@ -11,10 +11,9 @@
 
 #include <normplace/placement/activation.hpp>
 #include <normplace/placement/initialization.hpp>
+#include <normplace/placement/norm_kind.hpp>
 
 namespace normplace {
-
-enum class NormKind { layer_norm, rms_norm };
 
 /// The reference model. Unless a `TokenBatch` is given, its tokens are x0 ~ N(0, I_D), independent, with targets
 /// uniform over the vocabulary. Weights are drawn by `initialization`, biases are 0, norm gains 1; the readout is V x D

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
@@ -55,6 +56,7 @@ struct SublayerReport {
     StreamMoments stream;  ///< at the block's output
     std::vector<NormGradients> norms;
     std::vector<GateGradient> gates;
+    double branch_square = not_available;  ///< E f(x)^2 per entry; of a prediction only
 };
 
 struct LayerReport {
@@ -81,15 +83,32 @@ struct GradientReport {
     GradientNorm token_embedding, position_embedding;  ///< with a TokenBatch only
     Moment loss;
     std::vector<std::string> warnings;  ///< where the theory leaves the range in which it holds
+
+    /// E f(x)^2 of every sublayer, in their order: EncoderOptions::branch_squares.
+    std::vector<double> branch_squares() const {
+        std::vector<double> all;
+        for (const LayerReport& layer : layers)
+            all.insert(all.end(), {layer.attention.branch_square, layer.feed_forward.branch_square});
+        return all;
+    }
 };
 
 namespace detail {
 
-/// The norms and gates that a block there has.
-inline void name_parameters(const Formula& formula, const Depth& depth, SublayerReport& report) {
-    const Plan there = plan(formula, depth);
-    for (const Label& slot : there.norms) report.norms.push_back({norm_name(slot), {}, {}});
+/// The norms and gates that a block there has, those inside the sublayer last.
+inline void name_parameters(const AnyPlacement& placement, const Depth& depth, SublayerReport& report) {
+    const Plan there = plan(placement.formula, depth);
+    for (const Plan::Norm& norm : there.norms) report.norms.push_back({norm_name(norm.slot), {}, {}});
     for (const Plan::Gate& gate : there.gates) report.gates.push_back({std::string(gate.name.view()), {}});
+    const SublayerNorms inside = placement.inside(depth);
+    const bool attends = depth.sublayer != SublayerKind::feed_forward;
+    for (const auto& [there_is, name] : {std::pair{attends && inside.query, "query_norm"},
+                                         {attends && inside.key, "key_norm"},
+                                         {attends && inside.value, "value_norm"},
+                                         {attends && inside.heads, "heads_norm"},
+                                         {!attends && inside.hidden, "hidden_norm"}})
+        if (there_is) report.norms.push_back({name, {}, {}});
+    if (attends && inside.head_scale) report.gates.push_back({"head_scale", {}});
 }
 
 }  // namespace detail
@@ -103,8 +122,8 @@ inline GradientReport empty_report(const AnyPlacement& placement, const Referenc
     report.layers.resize(model.layers);
     for (std::size_t l = 1; l <= model.layers; ++l) {
         LayerReport& layer = report.layers[l - 1];
-        detail::name_parameters(placement.formula, {l, model.layers, SublayerKind::attention}, layer.attention);
-        detail::name_parameters(placement.formula, {l, model.layers, SublayerKind::feed_forward}, layer.feed_forward);
+        detail::name_parameters(placement, {l, model.layers, SublayerKind::attention}, layer.attention);
+        detail::name_parameters(placement, {l, model.layers, SublayerKind::feed_forward}, layer.feed_forward);
     }
     report.final_norm.name = "final_norm";
     return report;

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include <normplace/analysis/moments.hpp>
 #include <normplace/analysis/report.hpp>
@@ -29,9 +30,16 @@ public:
         add(norm.gain, squares.gain);
         add(norm.bias, squares.bias);
     }
-    void add(SublayerReport& sublayer, const BlockMoments& block) const {
-        for (std::size_t i = 0; i < block.norms.size(); ++i) add(sublayer.norms[i], block.norms[i]);
-        for (std::size_t i = 0; i < block.gates.size(); ++i) add(sublayer.gates[i].gradient, block.gates[i]);
+    /// The block's norms and gates, and behind them those inside the sublayer.
+    void add(SublayerReport& report, const BlockMoments& block, const SublayerMoments& sublayer) const {
+        std::size_t norm = 0, gate = 0;
+        for (const std::vector<NormSquares>* norms : {&block.norms, &sublayer.inner_norms})
+            for (const NormSquares& squares : *norms) add(report.norms[norm++], squares);
+        for (const std::vector<double>* gates : {&block.gates, &sublayer.inner_gates})
+            for (const double square : *gates) add(report.gates[gate++].gradient, square);
+    }
+    static void add_branch(SublayerReport& report, double square) {
+        report.branch_square = std::isnan(report.branch_square) ? square : report.branch_square + square;
     }
     static void add(StreamMoments& moments, const TokenLayout& layout, const TokenKernel& kernel) {
         const double trace = layout.trace(kernel);
@@ -57,6 +65,7 @@ public:
     void finish(SublayerReport& sublayer) {
         for (NormGradients& norm : sublayer.norms) finish(norm);
         for (GateGradient& gate : sublayer.gates) finish(gate.gradient);
+        sublayer.branch_square /= inputs_;
         finish(sublayer.stream);
     }
     void finish(LayerReport& l) {

@@ -89,14 +89,19 @@ struct StackScales {
                 .value = scale(Role::value, d, d, depth),
                 .out = model.output_projection ? scale(Role::out, d, d, depth) : 1.0,
                 .output_projection = model.output_projection,
-                .causal = model.causal};
+                .causal = model.causal,
+                .norms = placement.inside(depth),
+                .epsilon = model.epsilon};
     }
     FeedForwardScales feed_forward(std::size_t layer) const {
         const Depth depth = this->depth(layer, SublayerKind::feed_forward);
         return {.width = static_cast<double>(model.width),
                 .feed_forward = static_cast<double>(model.feed_forward),
                 .linear1 = scale(Role::linear1, model.width, model.feed_forward, depth),
-                .linear2 = scale(Role::linear2, model.feed_forward, model.width, depth)};
+                .linear2 = scale(Role::linear2, model.feed_forward, model.width, depth),
+                .hidden_norm = placement.inside(depth).hidden,
+                .hidden_centred = model.norm == NormKind::layer_norm || model.norm == NormKind::unit_offset_layer_norm,
+                .epsilon = model.epsilon};
     }
 };
 
@@ -126,6 +131,8 @@ public:
                 BlockMoments block = make(layout, l, kind, sublayer);
                 fluctuations_.push_back(fluctuations_.back());
                 streams_.push_back(block.forward(streams_.back(), fluctuations_.back()));
+                branches_.push_back(branches_.back() + block.branch_square());
+                sums.add_branch(sublayer_report, block.branch_square());
                 sums.add(sublayer_report.stream, layout, streams_.back()[0]);
             };
             AttentionMoments attention(layout, scales_.attention(l, SublayerKind::attention), softmax_);
@@ -154,14 +161,15 @@ public:
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
                 sums.add_gradient(sublayer_report.stream, layout, gradient[0]);
-                BlockMoments block = make(layout, l, kind, sublayer);
                 streams_.pop_back();
                 fluctuations_.pop_back();
+                branches_.pop_back();
+                BlockMoments block = make(layout, l, kind, sublayer);
                 block.prepare(streams_.back(), fluctuations_.back());
                 gradient = block.backward(gradient);
                 if (kind == SublayerKind::feed_forward && l == model_.layers && placement_.output == x)
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
-                sums.add(sublayer_report, block);
+                sums.add(sublayer_report, block, sublayer);
             };
             LayerReport& layer = *report.layer;
             FeedForwardMoments feed_forward(layout, scales_.feed_forward(l), kernel_);
@@ -194,6 +202,7 @@ private:
         }
         streams_.assign(1, std::move(first));
         fluctuations_.assign(1, std::move(fluctuations));
+        branches_.assign(1, 0.0);
     }
     static TokenKernel input_gradient(const StreamKernels& gradient) {
         TokenKernel sum = gradient[0];
@@ -205,12 +214,13 @@ private:
     }
 
     BlockMoments make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
-        return {plans_.at(scales_.depth(layer, kind)), layout, static_cast<double>(model_.width), model_.epsilon,
-                sublayer};
+        Depth depth = scales_.depth(layer, kind);
+        depth.earlier_branches = branches_.back();
+        return {plans_.at(depth), layout, static_cast<double>(model_.width), norm_, sublayer};
     }
     void add_to_closing_norm(const Depth& depth, const NormSquares& last_norm, BlockMoments& block) {
         const Plan& plan = plans_.at(depth);
-        if (!is_norm(plan, plan.results[0])) return;
+        if (!is_norm(plan, plan.results[0]) || !normalises(norm_.kind)) return;
         NormSquares& norm = block.norms[plan.steps[plan.results[0][0].source - plan.streams].index];
         norm.gain += last_norm.gain;
         norm.bias += last_norm.bias;
@@ -228,12 +238,14 @@ private:
     const ReferenceModel model_;
     const Depth place_;
     Plans plans_;
+    const NormMoments norm_{model_.norm, static_cast<double>(model_.width), model_.epsilon};
     const StackScales scales_{placement_, model_, place_};
     ActivationKernel& kernel_;
     SoftmaxTable& softmax_;
     AnyMemory* memory_;
     std::vector<StreamKernels> streams_;
     std::vector<StreamFluctuations> fluctuations_;
+    std::vector<double> branches_;  // the sum of E f(x)^2 over the sublayers so far
 };
 
 }  // namespace normplace::detail

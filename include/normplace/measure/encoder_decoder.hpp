@@ -36,6 +36,10 @@ class EncoderDecoderNetwork {
 public:
     EncoderDecoderNetwork(const AnyPlacement& encoder, const AnyPlacement& decoder, const EncoderDecoderModel& model)
         : model_(model),
+          source_gain_(encoder.embedding_gain(
+              {.layers = model.encoder_layers, .stack = StackKind::encoder, .other_layers = model.decoder_layers})),
+          target_gain_(decoder.embedding_gain(
+              {.layers = model.decoder_layers, .stack = StackKind::decoder, .other_layers = model.encoder_layers})),
           encoder_(encoder, {.layers = model.encoder_layers,
                              .width = model.width,
                              .heads = model.heads,
@@ -65,8 +69,8 @@ public:
         readout_.initialize(
             Initializer(random, Initialization::standard_deviation(1.0 / std::sqrt(static_cast<double>(model_.width)))),
             Role::readout);
-        fill_gaussian(source_.data(), source_.size(), T(1), random);
-        fill_gaussian(target_.data(), target_.size(), T(1), random);
+        fill_gaussian(source_.data(), source_.size(), static_cast<T>(source_gain_), random);
+        fill_gaussian(target_.data(), target_.size(), static_cast<T>(target_gain_), random);
         for (int& target : targets_.storage()) target = static_cast<int>(random() % model_.vocabulary);
         forward(squares);
         backward(squares);
@@ -138,6 +142,7 @@ private:
     }
 
     EncoderDecoderModel model_;
+    double source_gain_, target_gain_;
     AnyEncoder<T, N> encoder_;
     AnyDecoder<T, N> decoder_;
     Linear<T> readout_;

@@ -7,12 +7,14 @@
 //     measured.layers.back().w2.standard_error
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include <normplace/analysis/estimator.hpp>
 #include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/reference_network.hpp>
 
@@ -59,13 +61,27 @@ void read_seed(ReferenceNetwork<T, N>& network, GradientReport& report) {
     }
 }
 
+/// Those that are predicted, where learned factors start by laws that may ask for them.
+inline std::vector<double> branch_squares(const AnyPlacement& placement, const ReferenceModel& model,
+                                          const std::optional<std::string_view>& text, std::size_t seeds) {
+    if (!syntax::has_gate_law(placement.formula)) return {};
+    Estimator estimator(placement, model);
+    if (!text) estimator.add(random_tokens(model, estimator.input_square()));
+    else
+        for (std::size_t batch = 0; batch < std::min<std::size_t>(seeds, 8); ++batch)
+            estimator.add(
+                given_tokens(byte_batch(*text, model.batch, model.sequence, batch), estimator.input_square()));
+    return estimator.finish().branch_squares();
+}
+
 template <class T, class N>
 GradientReport measure(const AnyPlacement& placement, const ReferenceModel& model, const MeasureOptions& options) {
     using Network = ReferenceNetwork<T, N>;
     GradientReport report = empty_report(placement, model);
+    const std::vector<double> branches = branch_squares(placement, model, options.text, options.seeds);
     std::vector<GradientReport> seeds(options.seeds, report);
     for_each_seed(
-        options, [&] { return std::make_unique<Network>(placement, model, options.text.has_value()); },
+        options, [&] { return std::make_unique<Network>(placement, model, options.text.has_value(), branches); },
         [&](std::size_t seed, Network& network) {
             network.draw_weights(seed);
             if (options.text) network.read_batch(byte_batch(*options.text, model.batch, model.sequence, seed));

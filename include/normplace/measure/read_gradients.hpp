@@ -64,11 +64,25 @@ void read_norm(const Gradients& gradients, NormGradients& report) {
     report.gain.norm = squared_norm(gradients.gain);
     report.bias.norm = squared_norm(gradients.bias);
 }
+/// The block's norms and gates, and behind them those inside the sublayer, in the report's order.
 template <class BlockGradients>
 void read_block(const BlockGradients& gradients, SublayerReport& block) {
-    for (std::size_t i = 0; i < gradients.norms.size(); ++i) read_norm(gradients.norms[i], block.norms[i]);
-    for (std::size_t i = 0; i < gradients.gates.size(); ++i)
-        block.gates[i].gradient.norm = squared_norm(gradients.gates[i]);
+    std::size_t norm = 0, gate = 0;
+    for (const auto& of_norm : gradients.norms) read_norm(of_norm, block.norms[norm++]);
+    for (const auto& of_gate : gradients.gates) block.gates[gate++].gradient.norm = squared_norm(of_gate);
+    const auto inside = [&](const char* name, const auto& of_norm) {
+        if (norm < block.norms.size() && block.norms[norm].name == name) read_norm(of_norm, block.norms[norm++]);
+    };
+    const auto& sublayer = gradients.sublayer;
+    if constexpr (requires { sublayer.hidden_norm; }) {
+        inside("hidden_norm", sublayer.hidden_norm);
+    } else {
+        inside("query_norm", sublayer.query_norm);
+        inside("key_norm", sublayer.key_norm);
+        inside("value_norm", sublayer.value_norm);
+        inside("heads_norm", sublayer.heads_norm);
+        if (gate < block.gates.size()) block.gates[gate].gradient.norm = squared_norm(sublayer.head_scale);
+    }
 }
 /// The sublayer's gradients go into `report`, its norms' into `block`. Without W_o there is nothing to say of it.
 template <class BlockGradients, class Report>

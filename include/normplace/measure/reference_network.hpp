@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/token_batch.hpp>
@@ -39,8 +41,11 @@ public:
     using Stack = AnyEncoder<T, N>;
 
     /// @param with_tokens whether the input is a TokenBatch; otherwise it is Gaussian
-    ReferenceNetwork(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens)
+    /// @param branch_squares EncoderOptions has them
+    ReferenceNetwork(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens,
+                     std::vector<double> branch_squares = {})
         : model_(model),
+          embedding_gain_(placement.embedding_gain({.layers = model.layers})),
           encoder_(placement, {.layers = model.layers,
                                .width = model.width,
                                .heads = model.heads,
@@ -49,7 +54,8 @@ public:
                                .bias = true,
                                .epsilon = model.epsilon,
                                .activation = model.activation,
-                               .output_projection = model.output_projection}),
+                               .output_projection = model.output_projection,
+                               .branch_squares = std::move(branch_squares)}),
           readout_(model.width, model.vocabulary, false) {
         if (with_tokens) embedding_.emplace(EmbeddingOptions{model.vocabulary, model.width, model.sequence});
         targets_.resize({model.batch, model.sequence});
@@ -95,13 +101,13 @@ public:
                                                      1.0 / std::sqrt(static_cast<double>(model_.width)))),
                             Role::readout);
         if (embedding_)
-            embedding_->initialize(
-                Initializer(random_, Initialization::standard_deviation(std::sqrt(embedding_variance))));
+            embedding_->initialize(Initializer(
+                random_, Initialization::standard_deviation(embedding_gain_ * std::sqrt(embedding_variance))));
     }
 
     /// Gaussian tokens with uniform targets, other ones at each call.
     void draw_batch() {
-        fill_gaussian(x_.data(), x_.size(), T(1), random_);
+        fill_gaussian(x_.data(), x_.size(), static_cast<T>(embedding_gain_), random_);
         for (int& target : targets_.storage()) target = static_cast<int>(random_() % model_.vocabulary);
     }
     void read_batch(const TokenBatch& batch) {
@@ -160,6 +166,7 @@ public:
 
 private:
     ReferenceModel model_;
+    double embedding_gain_;
     Stack encoder_;
     Linear<T> readout_;
     std::optional<Embedding<T>> embedding_;

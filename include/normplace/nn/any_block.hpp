@@ -263,7 +263,10 @@ private:
           plan_(plan(formula, depth, placement.streams())),
           places_(places()) {
         norm.width = sublayer.width();
-        for (const Label& slot : plan_.norms) norms.add(prefix + norm_name(slot).substr(4), N(norm));
+        for (const Plan::Norm& planned : plan_.norms) {
+            norm.gain = planned.start;
+            norms.add(prefix + norm_name(planned.slot).substr(4), N(norm));
+        }
         for (const Plan::Gate& gate : plan_.gates) {
             Vector<Scalar> start;
             start.resize({gate.per_channel ? norm.width : std::size_t{1}});
@@ -274,7 +277,9 @@ private:
 
     static Depth checked(const Depth& depth) {
         depth.check();
-        return {depth.layer, depth.layers, S::kind};
+        Depth here = depth;
+        here.sublayer = S::kind;
+        return here;
     }
     /// The norms inside the sublayer are the placement's to choose.
     static typename S::Options with_norms(const AnyPlacement& placement, typename S::Options options,

@@ -25,6 +25,8 @@ struct DecoderOptions {
     double epsilon = 1e-5;
     Activation activation = relu;
     std::size_t encoder_layers = 0;  ///< of the encoder that makes the memory; 0: as many as the decoder has
+    /// E f(x)^2 of each of the 3L sublayers, as EncoderOptions has it.
+    std::vector<double> branch_squares{};
 };
 
 /// What the decoder looks at beside its own stream: the encoder's output (B, M, D) and where that is padding (B, M).
@@ -40,6 +42,7 @@ class AnyDecoderLayer {
 public:
     using Scalar = T;
     using Options = DecoderOptions;
+    static constexpr std::size_t sublayers = 3;
     using SelfAttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T, N>>, N>;
     using CrossAttentionBlock = AnyBlock<Dropout<CrossAttention<T, N>>, N>;
     using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T, N>>, N>;
@@ -69,14 +72,16 @@ public:
     FeedForwardBlock feed_forward;
 
     AnyDecoderLayer(const AnyPlacement& placement, const DecoderOptions& options, const Depth& depth)
-        : self_attention(placement, attention_options(options, true), depth, norm_options(options)),
-          cross_attention(placement, attention_options(options, false), depth, norm_options(options)),
+        : self_attention(placement, attention_options(options, true),
+                         detail::with_branches(depth, options.branch_squares, sublayers, 0), norm_options(options)),
+          cross_attention(placement, attention_options(options, false),
+                          detail::with_branches(depth, options.branch_squares, sublayers, 1), norm_options(options)),
           feed_forward(placement,
                        {.width = options.width,
                         .feed_forward = options.feed_forward,
                         .bias = options.bias,
                         .activation = options.activation},
-                       depth, norm_options(options)) {}
+                       detail::with_branches(depth, options.branch_squares, sublayers, 2), norm_options(options)) {}
 
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         self_attention.initialize(random, scheme);

@@ -42,7 +42,7 @@ public:
     };
 
     Vector<T> alpha;  ///< (1), options.alpha at the start
-    Vector<T> gain;   ///< (D), 1 at the start
+    Vector<T> gain;   ///< (D), options.gain at the start
     Vector<T> bias;   ///< (D), 0 at the start, or empty
 
     DyT() = default;
@@ -54,7 +54,7 @@ public:
         detail::require(std::isfinite(alpha[0]), name,
                         [&] { return "alpha " + detail::number_text(options.alpha) + " is not finite"; });
         gain.resize({options.width});
-        gain.fill(T(1));
+        gain.fill(static_cast<T>(options.gain));
         if (options.bias) {
             bias.resize({options.width});
             bias.fill(T(0));

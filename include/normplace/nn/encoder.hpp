@@ -27,6 +27,9 @@ struct EncoderOptions {
     Activation activation = relu;
     bool output_projection = true;
     std::size_t decoder_layers = 0;  ///< of the decoder that reads this encoder's output; 0: there is none
+    /// E f(x)^2 of each of the 2L sublayers, for a placement that starts by them (Admin): `predict<P>(model)` has them
+    /// as `branch_squares()`. Empty: nobody knows.
+    std::vector<double> branch_squares{};
 };
 
 /// Of any placement: compiled once for all of them.
@@ -35,6 +38,7 @@ class AnyEncoderLayer {
 public:
     using Scalar = T;
     using Options = EncoderOptions;
+    static constexpr std::size_t sublayers = 2;
     using AttentionBlock = AnyBlock<Dropout<MultiHeadAttention<T, N>>, N>;
     using FeedForwardBlock = AnyBlock<Dropout<FeedForward<T, N>>, N>;
     using Streams = std::vector<Activations<T>>;
@@ -64,13 +68,15 @@ public:
                      .causal = options.causal,
                      .bias = options.bias,
                      .output_projection = options.output_projection},
-                    depth, {.epsilon = options.epsilon, .bias = options.bias}),
+                    detail::with_branches(depth, options.branch_squares, sublayers, 0),
+                    {.epsilon = options.epsilon, .bias = options.bias}),
           feed_forward(placement,
                        {.width = options.width,
                         .feed_forward = options.feed_forward,
                         .bias = options.bias,
                         .activation = options.activation},
-                       depth, {.epsilon = options.epsilon, .bias = options.bias}) {}
+                       detail::with_branches(depth, options.branch_squares, sublayers, 1),
+                       {.epsilon = options.epsilon, .bias = options.bias}) {}
 
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         attention.initialize(random, scheme);

@@ -79,13 +79,15 @@ public:
     const Options& options() const { return options_; }
 
     /// Draws the stack by the scheme, both tables with variance 1/2, so that a token enters with second moment 1, and
-    /// the readout with variance 1/D. When tied, all have variance 1/D, and the scale sqrt(D) makes up for it.
+    /// the readout with variance 1/D; the placement's gain on embeddings multiplies that. When tied, all have variance
+    /// 1/D, and the scale sqrt(D) makes up for it.
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         const auto deviation = [&](double variance) {
             return Initializer(random, Initialization::standard_deviation(std::sqrt(variance)));
         };
         const double readout_variance = 1.0 / static_cast<double>(options_.width);
-        embedding.initialize(deviation(options_.tied ? readout_variance : 0.5));
+        const double gain = any_placement<P>.embedding_gain({.layers = options_.layers});
+        embedding.initialize(deviation(gain * gain * (options_.tied ? readout_variance : 0.5)));
         stack.initialize(random, scheme);
         readout.initialize(deviation(readout_variance));
     }

@@ -5,6 +5,7 @@
 // not know.
 #pragma once
 
+#include <numeric>
 #include <span>
 #include <string>
 #include <tuple>
@@ -14,6 +15,17 @@
 #include <normplace/nn/dropout.hpp>
 
 namespace normplace {
+
+namespace detail {
+/// The place of the number-th sublayer, counted from 0, of a layer that has `count`.
+inline Depth with_branches(Depth depth, const std::vector<double>& branch_squares, std::size_t count,
+                           std::size_t number) {
+    const auto before = static_cast<std::ptrdiff_t>(count * (depth.layer - 1) + number);
+    if (!branch_squares.empty())
+        depth.earlier_branches = std::accumulate(branch_squares.begin(), branch_squares.begin() + before, 0.0);
+    return depth;
+}
+}  // namespace detail
 
 /// Every stream starts as the stack's input. Parameters are `layers.0.attention.query.weight` and so on (layers counted
 /// from 0, as in PyTorch), and `final_norm.gain`.
@@ -60,6 +72,11 @@ protected:
           streams_(placement.streams()),
           is_output_itself_(streams_ == 1 && placement.output == x) {
         detail::require_positive(name, "layers", options.layers);
+        const std::vector<double>& squares = options.branch_squares;
+        detail::require(squares.empty() || squares.size() == Layer::sublayers * options.layers, name, [&] {
+            return "branch_squares has " + std::to_string(squares.size()) + " numbers, expected " +
+                   std::to_string(Layer::sublayers * options.layers) + ", one for each sublayer, or none";
+        });
         for (depth.layer = 1; depth.layer <= options.layers; ++depth.layer)
             layers.emplace_back(placement, options, depth);
     }

@@ -109,7 +109,10 @@ public:
             return "epsilon " + detail::number_text(options.epsilon) + " is not positive and finite";
         });
         gain.resize({by_entry ? width_ : learned == LearnedGain::length ? 1 : 0});
-        gain.fill(learned == LearnedGain::each ? T(1) : learned == LearnedGain::length ? length() : T(0));
+        const T start = static_cast<T>(options.gain);
+        detail::require(learned != LearnedGain::none || start == T(1), name,
+                        [&] { return "it has no gain that could start at " + detail::number_text(options.gain); });
+        gain.fill(learned == LearnedGain::each ? start : learned == LearnedGain::length ? start * length() : start - 1);
         if (options.bias && by_entry) {
             bias.resize({width_});
             bias.fill(T(0));

@@ -18,6 +18,7 @@ struct NormOptions {
     double epsilon = 1e-5;  ///< for those that divide
     bool bias = true;       ///< for those that have one
     double alpha = 0.5;     ///< DyT's, at the start
+    double gain = 1.0;      ///< what the gain multiplies by at the start
 };
 
 /// What a norm has: `Scalar`, `Gradients`, `Cache`, a constructor from NormOptions, `forward(x, y, cache)` and

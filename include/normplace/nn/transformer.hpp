@@ -108,15 +108,23 @@ public:
 
     const Options& options() const { return options_; }
 
-    /// Draws the stacks by the scheme, embeddings and readout with variance 1/D.
+    /// Draws the stacks by the scheme, embeddings and readout with variance 1/D; the placements' gains on embeddings
+    /// multiply that.
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
-        const Initializer tables(
-            random, Initialization::standard_deviation(1.0 / std::sqrt(static_cast<double>(options_.width))));
-        if (source.vocabulary()) source.initialize(tables);
-        target.initialize(tables);
+        const auto tables = [&](double gain) {
+            return Initializer(
+                random, Initialization::standard_deviation(gain / std::sqrt(static_cast<double>(options_.width))));
+        };
+        if (source.vocabulary())
+            source.initialize(tables(any_placement<PE>.embedding_gain({.layers = options_.encoder_layers,
+                                                                       .stack = StackKind::encoder,
+                                                                       .other_layers = options_.decoder_layers})));
+        target.initialize(tables(any_placement<PD>.embedding_gain({.layers = options_.decoder_layers,
+                                                                   .stack = StackKind::decoder,
+                                                                   .other_layers = options_.encoder_layers})));
         encoder.initialize(random, scheme);
         decoder.initialize(random, scheme);
-        readout.initialize(tables);
+        readout.initialize(tables(1.0));
     }
 
     /// logits (B, S, V) of the token that follows each of `target` (B, S), given `source` (B, M). `padding` (B, M) is

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -27,6 +28,8 @@ struct Depth {
     SublayerKind sublayer = SublayerKind::other;
     StackKind stack = StackKind::alone;
     std::size_t other_layers = 0;  ///< of the other stack of an encoder-decoder
+    /// The sum of E f(x)^2 over the stack's sublayers before this one; NaN where nobody has said.
+    double earlier_branches = std::numeric_limits<double>::quiet_NaN();
 
     /// @throws std::invalid_argument unless 1 <= layer <= layers
     constexpr void check() const {

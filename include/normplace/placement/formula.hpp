@@ -83,8 +83,12 @@ struct Condition {
     bool (*holds)(const Depth&) = nullptr;
     constexpr bool operator==(const Condition&) const = default;
 };
+/// In self- and cross-attention, not in the feed-forward.
 inline constexpr Condition in_attention{
     "attention", [](const Depth& depth) { return depth.sublayer != SublayerKind::feed_forward; }};
+/// In a layer's first sublayer, its self-attention.
+inline constexpr Condition first_in_layer{"first",
+                                          [](const Depth& depth) { return depth.sublayer == SublayerKind::attention; }};
 
 /// One operation of a formula.
 struct Node {
@@ -92,6 +96,7 @@ struct Node {
 
     Kind kind = Kind::stream;
     Label name{};            ///< a stream's, or a norm's slot
+    double start = 1.0;      ///< of a norm's gain
     Scalar factor{};         ///< of scaled
     Gate gate{};             ///< of gated
     Condition condition{};   ///< of choice
@@ -161,10 +166,10 @@ constexpr Formula f(Formula input) { return input.result({.kind = Node::Kind::su
 inline constexpr Label in{"in"};
 inline constexpr Label out{"out"};
 
-/// A normalization of an expression. Each slot is one norm with its own gain and bias.
+/// A normalization of an expression. Each slot is one norm with its own gain and bias; the gain starts at `start`.
 template <Label slot = Label{}>
-constexpr Formula norm(Formula input) {
-    return input.result({.kind = Node::Kind::norm, .name = slot, .first = input.root()});
+constexpr Formula norm(Formula input, double start = 1.0) {
+    return input.result({.kind = Node::Kind::norm, .name = slot, .start = start, .first = input.root()});
 }
 
 constexpr Formula operator+(Formula left, const Formula& right) {
@@ -285,6 +290,13 @@ constexpr std::size_t count(const Formula& formula, Node::Kind kind) {
 }
 constexpr std::size_t count_norms(const Formula& formula) { return count(formula, Node::Kind::norm); }
 constexpr std::size_t count_gates(const Formula& formula) { return count(formula, Node::Kind::gated); }
+
+/// Whether a learned factor starts by a law of the depth.
+constexpr bool has_gate_law(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].gate.start.law) return true;
+    return false;
+}
 
 /// Whether it is not the same everywhere in a stack.
 constexpr bool depends_on_depth(const Formula& formula) {

@@ -158,6 +158,8 @@ struct AnyPlacement {
     SublayerNorms (*inside)(const Depth&);
 
     constexpr std::size_t streams() const { return formula.result_count; }
+    /// By what the placement multiplies what enters a stack.
+    double embedding_gain(const Depth& first) const { return gain(Role::embedding, first); }
     /// Whether a norm of the streams, or of one of them, comes before the readout.
     constexpr bool final_norm() const { return syntax::count_norms(output) > 0; }
 };

@@ -27,6 +27,10 @@ struct Plan {
         std::size_t index;  ///< which norm, or which gate
         Terms input;
     };
+    struct Norm {
+        Label slot;
+        double start;  ///< of its gain
+    };
     struct Gate {
         Label name;
         double start;
@@ -34,7 +38,7 @@ struct Plan {
     };
 
     std::size_t streams = 1;     ///< that it reads
-    std::vector<Label> norms;    ///< their slots, in the order in which the formula is read
+    std::vector<Norm> norms;     ///< in the order in which the formula is read
     std::vector<Gate> gates;     ///< likewise
     std::vector<Step> steps;     ///< operands first
     std::vector<Terms> results;  ///< what the streams become
@@ -69,7 +73,7 @@ private:
             case Node::Kind::choice: return name(chosen(node));
             case Node::Kind::norm:
                 index_[at] = plan_.norms.size();
-                plan_.norms.push_back(node.name);
+                plan_.norms.push_back({node.name, node.start});
                 break;
             case Node::Kind::gated:
                 index_[at] = plan_.gates.size();
