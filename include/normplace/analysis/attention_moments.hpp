@@ -24,15 +24,16 @@ struct AttentionScales {
     double query = 0.0, key = 0.0, value = 0.0, out = 1.0;
     bool output_projection = true;
     bool causal = false;
+    double heads = 1.0;
     SublayerNorms norms{};  ///< inside
     double epsilon = 1e-5;  ///< of these
 };
 
-/// Expected squared gradient norms of attention's parameters. That of the key's bias is 0: it moves all scores of a
-/// query alike.
+/// Expected squared gradient norms of attention's parameters. That of the key's bias is 0, since it moves all scores of
+/// a query alike, unless a norm follows it: then there is no theory, and it is NaN.
 struct AttentionSquares {
     double wq = 0.0, wk = 0.0, wv = 0.0, wo = 0.0;
-    double bq = 0.0, bv = 0.0, bo = 0.0;
+    double bq = 0.0, bk = 0.0, bv = 0.0, bo = 0.0;
 };
 
 namespace detail {

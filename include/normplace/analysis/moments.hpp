@@ -18,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -77,7 +78,7 @@ public:
                 path = Path(gradient.streams(), layout_.classes());
                 path.from_input = one;
             } else if (step.kind == Node::Kind::gated) {
-                gates[step.index] = width_ * layout_.inner(kernel(path, path), combine(gated_[step.index]));
+                gates[step.index] = width_ * layout_.inner(kernel(path, path), seen_by_gate(k));
                 scale(path, plan_.gates[step.index].start);
             } else {
                 back_through_norm(k, path);
@@ -159,6 +160,7 @@ private:
         Fluctuation entering = input_.fluctuation;
         entering.norm = input_norm;
         entering.log_spread += input.log_spread;
+        sublayer_.before_norm = leads_to_norm();
         branch_ = sublayer_.forward(combine(input), entering);
         branch_mean_ = mean_within(layout_, branch_);
         Coefficients c = nothing();
@@ -216,6 +218,24 @@ private:
             for (double& a : part) a *= factor;
         for (PerToken& part : c.own)
             for (double& a : part) a *= factor;
+    }
+
+    /// Whether f's value is all that a norm reads, and nobody else reads it.
+    bool leads_to_norm() const {
+        std::size_t readers = 0;
+        bool norm = false;
+        for (std::size_t k = 0; k < plan_.steps.size(); ++k)
+            for (const Plan::Term& term : plan_.steps[k].input)
+                if (term.source >= plan_.streams &&
+                    plan_.steps[term.source - plan_.streams].kind == Node::Kind::sublayer) {
+                    ++readers;
+                    norm = plan_.steps[k].kind == Node::Kind::norm && plan_.steps[k].input.size() == 1;
+                }
+        for (const Plan::Terms& result : plan_.results)
+            for (const Plan::Term& term : result)
+                readers += term.source >= plan_.streams &&
+                           plan_.steps[term.source - plan_.streams].kind == Node::Kind::sublayer;
+        return readers == 1 && norm && norm_.divides_by_size();
     }
 
     Coefficients nothing() const {
@@ -402,6 +422,35 @@ private:
         for (std::size_t n = 0; n < std::min(a.from_own.size(), b.from_own.size()); ++n)
             if (own_gradients_[n].size() > 0) add_product(a.from_own[n], b.from_own[n], own_gradients_[n]);
         return result;
+    }
+    /// Covariances of what a gate multiplies, as far as its gradient sees it. Those of one number that leads to a norm
+    /// are without what points along the norm's argument, since the Jacobian takes that away; the gradient of a number
+    /// on a stream that goes on is not independent of the stream, and has no theory.
+    TokenKernel seen_by_gate(std::size_t k) const {
+        const Plan::Step& step = plan_.steps[k];
+        const Coefficients& value = gated_[step.index];
+        TokenKernel seen = combine(value);
+        if (plan_.gates[step.index].per_channel) return seen;
+        const std::size_t source = plan_.streams + k;
+        const auto reads = [&](const Plan::Terms& input) {
+            return std::any_of(input.begin(), input.end(),
+                               [&](const Plan::Term& term) { return term.source == source; });
+        };
+        const bool goes_on = std::any_of(plan_.results.begin(), plan_.results.end(), reads);
+        if (goes_on && has_stream(value)) return TokenKernel(seen.size(), std::numeric_limits<double>::quiet_NaN());
+        const auto reader = std::find_if(plan_.steps.begin(), plan_.steps.end(),
+                                         [&](const Plan::Step& later) { return reads(later.input); });
+        if (goes_on || reader == plan_.steps.end() || reader->kind != Node::Kind::norm || !norm_.divides_by_size())
+            return seen;
+        const Coefficients& normalised = outputs_[reader->index];
+        const TokenKernel along = between(value, normalised), across = between(normalised, value),
+                          unit = combine(normalised);
+        PerToken share = layout_.diagonal_of(along);
+        for (std::size_t i = 0; i < share.size(); ++i) share[i] /= unit[layout_.diagonal(i)];
+        layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
+            seen[e] += share[i] * share[j] * unit[e] - share[i] * across[e] - share[j] * along[e];
+        });
+        return seen;
     }
     void back_through_norm(std::size_t step, Path& path) {
         const std::size_t index = plan_.steps[step].index;

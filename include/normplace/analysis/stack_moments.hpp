@@ -90,6 +90,7 @@ struct StackScales {
                 .out = model.output_projection ? scale(Role::out, d, d, depth) : 1.0,
                 .output_projection = model.output_projection,
                 .causal = model.causal,
+                .heads = static_cast<double>(model.heads),
                 .norms = placement.inside(depth),
                 .epsilon = model.epsilon};
     }
@@ -230,7 +231,7 @@ private:
     void add(Report& report, AttentionSquares s, bool scores_too_large, const ReportSums& sums) const {
         if (scores_too_large) s.wq = s.wk = s.bq = not_available;
         sums.add(report.wq, s.wq), sums.add(report.wk, s.wk), sums.add(report.wv, s.wv);
-        sums.add(report.bq, s.bq), sums.add(report.bk, 0.0), sums.add(report.bv, s.bv);
+        sums.add(report.bq, s.bq), sums.add(report.bk, s.bk), sums.add(report.bv, s.bv);
         if (model_.output_projection) sums.add(report.wo, s.wo), sums.add(report.bo, s.bo);
     }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <normplace/analysis/activation_kernel.hpp>
@@ -31,6 +32,8 @@ public:
     virtual double norm_variance() const = 0;
     /// Covariances of the gradient at the input. Needs forward's state.
     virtual TokenKernel backward(const TokenKernel& gradient) = 0;
+
+    bool before_norm = false;  ///< whether the output is all that a norm reads
 
     /// Of the norms inside, in the order of `inner_norm_names`, and of a factor for each head; backward fills them.
     std::vector<NormSquares> inner_norms;
@@ -84,6 +87,7 @@ public:
         };
         add(given_.norms.query, effective_.query, given_.query, squares.wq, &squares.bq, squares.bq);
         add(given_.norms.key, effective_.key, given_.key, squares.wk, nullptr, 0.0);
+        if (given_.norms.key) squares.bk = std::numeric_limits<double>::quiet_NaN();
         add(given_.norms.value, effective_.value, given_.value, squares.wv, &squares.bv, squares.bv);
     }
 
@@ -103,13 +107,14 @@ public:
     /// gradient, at what W_o reads, becomes that at the heads' output. `heads` is what W_o reads.
     void backward(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& heads,
                   TokenKernel& gradient, SublayerMoments& sublayer) const {
-        // The factors stand before the norm, which takes away what they have in common: 1 - 1/H is left.
         const double square = scales.width * layout.inner(gradient, heads);
         if (scales.norms.heads) {
             sublayer.inner_norms.push_back({square, scales.width * layout.total(gradient)});
             InnerNorm::divide(layout, roots_, gradient);
         }
-        if (scales.norms.head_scale) sublayer.inner_gates.push_back(square);
+        // A norm behind them takes away what they have in common, and 1 - 1/H is left.
+        const double left = scales.norms.heads || sublayer.before_norm ? 1.0 - 1.0 / scales.heads : 1.0;
+        if (scales.norms.head_scale) sublayer.inner_gates.push_back(left * square);
     }
 
 private:

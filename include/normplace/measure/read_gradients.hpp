@@ -77,11 +77,11 @@ void read_block(const BlockGradients& gradients, SublayerReport& block) {
     if constexpr (requires { sublayer.hidden_norm; }) {
         inside("hidden_norm", sublayer.hidden_norm);
     } else {
-        inside("query_norm", sublayer.query_norm);
-        inside("key_norm", sublayer.key_norm);
-        inside("value_norm", sublayer.value_norm);
-        inside("heads_norm", sublayer.heads_norm);
-        if (gate < block.gates.size()) block.gates[gate].gradient.norm = squared_norm(sublayer.head_scale);
+        inside("query_norm", sublayer.norms.query_norm);
+        inside("key_norm", sublayer.norms.key_norm);
+        inside("value_norm", sublayer.norms.value_norm);
+        inside("heads_norm", sublayer.norms.heads_norm);
+        if (gate < block.gates.size()) block.gates[gate].gradient.norm = squared_norm(sublayer.norms.head_scale);
     }
 }
 /// The sublayer's gradients go into `report`, its norms' into `block`. Without W_o there is nothing to say of it.
