@@ -81,6 +81,9 @@ TEST_CASE("DyT refuses wrong arguments with their values") {
     Activations<double> y, dx;
     CHECK_THROWS_WITH(none.forward(x, y, cache), "DyT: it was made without options and has no width");
     CHECK_THROWS_WITH(norm.forward(wide, y, cache), "DyT: x has shape (2, 3, 5), expected (B, S, 4)");
+    const detail::Term<double> term{1.0, wide.data()};
+    CHECK_THROWS_WITH(norm.forward_sum(&term, 1, {2, 3, 5}, y, cache),
+                      "DyT: y has shape (2, 3, 5), expected (B, S, 4)");
     norm.forward(x, y, cache);
     CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "DyT: gradients.alpha has shape (0), expected (1)");
     zero_gradients(norm, gradients);

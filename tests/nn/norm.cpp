@@ -250,6 +250,9 @@ TEST_CASE("wrong arguments are refused with their values") {
     LayerNorm<double>::Gradients gradients;
     Activations<double> x = random_activations(2, 3, 5, 1), y, dx;
     CHECK_THROWS_WITH(norm.forward(x, y, cache), "LayerNorm: x has shape (2, 3, 5), expected (B, S, 4)");
+    const detail::Term<double> term{1.0, x.data()};
+    CHECK_THROWS_WITH(norm.forward_sum(&term, 1, {2, 3, 5}, y, cache),
+                      "LayerNorm: y has shape (2, 3, 5), expected (B, S, 4)");
     x = random_activations(2, 3, 4, 1);
     norm.forward(x, y, cache);
     CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "LayerNorm: gradients.gain has shape (0), expected (4)");

@@ -19,6 +19,7 @@
 // away; where it is not, a row of zeros does, and one whose squares overflow.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -139,7 +140,7 @@ public:
         detail::reshape(cache.inverse_deviation, {rows});
         if constexpr (Kind::rows == detail::RowNorm::centred) {
             const T d = static_cast<T>(width_);
-            cache.inverse_deviation.fill(width_ > 1 ? d / (d - T(1)) : T(0));
+            cache.inverse_deviation.fill(d / std::max(d - T(1), T(1)));
         }
         with_factors([&](const T* factors) {
             detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {
