@@ -33,7 +33,9 @@ TEST_CASE_TEMPLATE("y = gain o tanh(alpha x) + bias", T, float, double) {
                                                                (bias ? column : 0.0))) <= gain * tolerance);
         }
     }
-    CHECK(DyT<T>(NormOptions{.width = 3, .alpha = 0.75}).alpha[0] == T(0.75));
+    const DyT<T> started(NormOptions{.width = 3, .alpha = 0.75, .gain = 0.25});
+    CHECK(started.alpha[0] == T(0.75));
+    CHECK(started.gain[2] == T(0.25));
 }
 
 TEST_CASE("DyT's backward is the derivative of its forward") {
