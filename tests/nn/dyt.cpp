@@ -33,7 +33,9 @@ TEST_CASE_TEMPLATE("y = gain o tanh(alpha x) + bias", T, float, double) {
                                                                (bias ? column : 0.0))) <= gain * tolerance);
         }
     }
-    CHECK(DyT<T>(NormOptions{.width = 3, .alpha = 0.75}).alpha[0] == T(0.75));
+    const DyT<T> started(NormOptions{.width = 3, .alpha = 0.75, .gain = 0.25});
+    CHECK(started.alpha[0] == T(0.75));
+    CHECK(started.gain[2] == T(0.25));
 }
 
 TEST_CASE("DyT's backward is the derivative of its forward") {
@@ -81,6 +83,9 @@ TEST_CASE("DyT refuses wrong arguments with their values") {
     Activations<double> y, dx;
     CHECK_THROWS_WITH(none.forward(x, y, cache), "DyT: it was made without options and has no width");
     CHECK_THROWS_WITH(norm.forward(wide, y, cache), "DyT: x has shape (2, 3, 5), expected (B, S, 4)");
+    const detail::Term<double> term{1.0, wide.data()};
+    CHECK_THROWS_WITH(norm.forward_sum(&term, 1, {2, 3, 5}, y, cache),
+                      "DyT: y has shape (2, 3, 5), expected (B, S, 4)");
     norm.forward(x, y, cache);
     CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "DyT: gradients.alpha has shape (0), expected (1)");
     zero_gradients(norm, gradients);

@@ -82,8 +82,8 @@ TEST_CASE("a wide row of length 1 keeps it in UnitNorm") {
     Activations<float> x;
     x.resize({1, 1, 4096});
     x.fill(1.0f / 64.0f);
-    for (const float entry : normalized<UnitNorm<float>>(x).storage())
-        CHECK(entry == doctest::Approx(1.0 / 64.0).epsilon(1e-5));
+    const Activations<float> y = normalized<UnitNorm<float>>(x);
+    for (const float entry : y.storage()) CHECK(entry == doctest::Approx(1.0 / 64.0).epsilon(1e-5));
 }
 
 TEST_CASE_TEMPLATE("a unit offset is a gain that counts from 1", Pair,
@@ -114,6 +114,20 @@ TEST_CASE("CentreNorm takes the mean away, and lengthens by D/(D - 1)") {
     CHECK(y(0, 0, 0) == doctest::Approx(1.5 * -2.0).epsilon(1e-14));
     CHECK(y(0, 0, 1) == doctest::Approx(1.5 * -1.0).epsilon(1e-14));
     CHECK(y(0, 0, 2) == doctest::Approx(1.5 * 3.0).epsilon(1e-14));
+}
+
+TEST_CASE_TEMPLATE("the gain starts where it is told to, whatever is learned of it", N, LayerNorm<double>,
+                   RMSNorm<double>, UnitOffsetLayerNorm<double>, UnitOffsetRMSNorm<double>, ScaleNorm<double>,
+                   CentreNorm<double>) {
+    const Activations<double> x = random_activations(2, 3, 5, 1), plain = normalized<N>(x);
+    for (const double gain : {0.0, 0.25}) {
+        const N norm(NormOptions{.width = 5, .gain = gain});
+        typename N::Cache cache;
+        Activations<double> y;
+        norm.forward(x, y, cache);
+        for (std::size_t i = 0; i < x.size(); ++i)
+            CHECK(y.data()[i] == doctest::Approx(gain * plain.data()[i]).epsilon(1e-14));
+    }
 }
 
 TEST_CASE("each norm has the parameters of its formula") {
@@ -203,7 +217,8 @@ TEST_CASE_TEMPLATE("a row of zeros gives the bias, and a finite gradient", N, La
 
 TEST_CASE_TEMPLATE("a row whose squares overflow gives the bias", N, RMSNorm<float>, ScaleNorm<float>,
                    UnitNorm<float>) {
-    for (const float entry : normalized<N>(row<float>({1e30, -1e25, 3e38, 1})).storage()) CHECK(entry == 0.0f);
+    const Activations<float> y = normalized<N>(row<float>({1e30, -1e25, 3e38, 1}));
+    for (const float entry : y.storage()) CHECK(entry == 0.0f);
 }
 
 TEST_CASE_TEMPLATE("NaN and infinity in give NaN out, in their own row only", N, LayerNorm<float>, RMSNorm<float>,
@@ -237,6 +252,8 @@ TEST_CASE("in place is allowed") {
 TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{0}), "LayerNorm: width is 0, expected at least 1");
     CHECK_THROWS_WITH(RMSNorm<float>(NormOptions{4, 0.0}), "RMSNorm: epsilon 0 is not positive and finite");
+    CHECK_THROWS_WITH(UnitNorm<float>(NormOptions{.width = 4, .gain = 0.5}),
+                      "UnitNorm: it has no gain that could start at 0.5");
     CHECK_THROWS_WITH(CentreNorm<float>(NormOptions{0}), "CentreNorm: width is 0, expected at least 1");
     CHECK_THROWS_WITH(UnitNorm<float>(NormOptions{4, 1e-45}), "UnitNorm: epsilon 1e-45 is not positive and finite");
     CHECK_THROWS_WITH(LayerNorm<float>(NormOptions{4, 1e-50}), "LayerNorm: epsilon 1e-50 is not positive and finite");
@@ -250,6 +267,9 @@ TEST_CASE("wrong arguments are refused with their values") {
     LayerNorm<double>::Gradients gradients;
     Activations<double> x = random_activations(2, 3, 5, 1), y, dx;
     CHECK_THROWS_WITH(norm.forward(x, y, cache), "LayerNorm: x has shape (2, 3, 5), expected (B, S, 4)");
+    const detail::Term<double> term{1.0, x.data()};
+    CHECK_THROWS_WITH(norm.forward_sum(&term, 1, {2, 3, 5}, y, cache),
+                      "LayerNorm: y has shape (2, 3, 5), expected (B, S, 4)");
     x = random_activations(2, 3, 4, 1);
     norm.forward(x, y, cache);
     CHECK_THROWS_WITH(norm.backward(y, dx, cache, gradients), "LayerNorm: gradients.gain has shape (0), expected (4)");

@@ -8,6 +8,7 @@
 // a normalised row, DyT promises only where alpha x is large. An infinite entry is 1 to it, with a gradient of NaN.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 

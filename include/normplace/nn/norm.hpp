@@ -19,6 +19,7 @@
 // away; where it is not, a row of zeros does, and one whose squares overflow.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <tuple>
 
@@ -96,11 +97,11 @@ public:
         Vector<T> inverse_deviation;  // (B S), what the row was multiplied by
     };
 
-    Vector<T> gain;  ///< (D), (1) for ScaleNorm, or empty for UnitNorm
+    Vector<T> gain;  ///< (D), (1) for ScaleNorm, or empty for UnitNorm; it starts as options.gain says
     Vector<T> bias;  ///< (D), 0 at the start, or empty: always for ScaleNorm and UnitNorm
 
     Normalization() = default;
-    /// @throws std::invalid_argument when the width is 0 or epsilon is not positive
+    /// @throws std::invalid_argument when the width is 0, epsilon is not positive, or UnitNorm is given a gain
     explicit Normalization(const NormOptions& options)
         : width_(options.width), epsilon_(static_cast<T>(options.epsilon)) {
         detail::require_positive(name, "width", width_);
@@ -112,7 +113,9 @@ public:
         const T start = static_cast<T>(options.gain);
         detail::require(learned != LearnedGain::none || start == T(1), name,
                         [&] { return "it has no gain that could start at " + detail::number_text(options.gain); });
-        gain.fill(learned == LearnedGain::each ? start : learned == LearnedGain::length ? start * length() : start - 1);
+        gain.fill(learned == LearnedGain::each     ? start
+                  : learned == LearnedGain::length ? start * length()
+                                                   : start - T(1));
         if (options.bias && by_entry) {
             bias.resize({width_});
             bias.fill(T(0));
@@ -139,7 +142,7 @@ public:
         detail::reshape(cache.inverse_deviation, {rows});
         if constexpr (Kind::rows == detail::RowNorm::centred) {
             const T d = static_cast<T>(width_);
-            cache.inverse_deviation.fill(width_ > 1 ? d / (d - T(1)) : T(0));
+            cache.inverse_deviation.fill(d / std::max(d - T(1), T(1)));
         }
         with_factors([&](const T* factors) {
             detail::parallel_ranges(rows, work(rows), [&](std::size_t begin, std::size_t end, std::size_t) {

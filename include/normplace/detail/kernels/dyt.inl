@@ -6,7 +6,7 @@
 
 template <class T>
 NORMPLACE_INLINE Pack<T> tanh(Pack<T> x) {
-    constexpr int last = sizeof(T) == 4 ? 9 : 15;  // of 1, 3, 5, ...
+    constexpr int last = sizeof(T) == 4 ? 7 : 15;  // of 1, 3, 5, ...
     const Pack<T> z = x < T(0) ? -x : x, square = x * x;
     // p/q, the convergents of x^2/(3 + x^2/(5 + ...)): small against 1, so that it matters little that they are
     // rounded.
