@@ -16,7 +16,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
         "accuracy"};
     shared::Arguments arguments(app, options, "post-ln,pre-ln,peri-ln,res-post-norm,deep-norm,ln-scaling");
     app.add_option("--size", options.size,
-                   "quick takes a minute on two cores, full an hour and goes on where it was stopped")
+                   "quick takes a minute on two cores; full takes an hour or two, and goes on where it was stopped")
         ->check(one_of({"quick", "full"}))
         ->type_name("quick|full")
         ->default_str(options.size);
