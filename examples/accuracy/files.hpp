@@ -17,7 +17,7 @@ namespace accuracy {
 void write_rows(std::ostream& stream, const std::vector<Row>& rows);
 
 /// For people: the errors of each placement and quantity, beside the literature's laws, and what is too large.
-void write_tables(std::ostream& stream, const Options& options, const std::vector<Row>& rows,
+void write_tables(std::ostream& stream, const Options& options, const std::vector<Comparison>& comparisons,
                   const std::vector<PlacementSummary>& summaries, const std::vector<std::string>& exceeded);
 
 /// Rows and summary as JSON; null where there is no value.

@@ -33,7 +33,7 @@ int run_program(int argc, char** argv) {
                      [&](std::ostream& stream) { write_json(stream, *options, rows, summaries, too_large); });
     for (const std::string& file : options->plot_files) write_plot(file, *options, comparisons);
     if (!options->writes_data_to_output()) {
-        write_tables(std::cout, *options, rows, summaries, too_large);
+        write_tables(std::cout, *options, comparisons, summaries, too_large);
         for (const std::string& file : options->plot_files) std::cout << "\nPlot: " << file;
         std::cout << (options->plot_files.empty() ? "" : "\n") << std::flush;
     }

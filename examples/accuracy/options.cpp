@@ -26,6 +26,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
         ->type_name("X")
         ->default_str("1");
     app.add_flag("--list", options.list, "Only show the rows")->disable_flag_override();
+    bool only_stored = false;
+    app.add_flag("--no-measure", only_stored, "Only what the CSV file has, which is left as it is")
+        ->disable_flag_override();
     app.add_flag("--check", options.check, "Exit status 1 when an error is larger than it should be")
         ->disable_flag_override();
     arguments.add_outputs(
@@ -34,6 +37,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     if (!command_line::parse(app, argc, argv)) return std::nullopt;
     arguments.finish();
     if (options.size == "full" && options.csv_file.empty()) options.csv_file = "accuracy.csv";
+    if (only_stored && (options.csv_file.empty() || options.csv_file == "-"))
+        throw UsageError("--no-measure: --csv is missing, the file that has measurements");
+    options.measure = !only_stored;
     if (argc == 1) {
         options.default_run = true;
         options.plot_files = {"accuracy.svg", "accuracy.png"};

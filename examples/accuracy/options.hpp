@@ -15,8 +15,9 @@ using command_line::UsageError;
 struct Options : shared::Options {
     std::string size = "quick";
     double seeds_scale = 1.0;
-    bool list = false;   ///< only show the rows
-    bool check = false;  ///< exit status 1 when the bounds are exceeded
+    bool list = false;    ///< only show the rows
+    bool measure = true;  ///< what the CSV file does not have
+    bool check = false;   ///< exit status 1 when the bounds are exceeded
 };
 
 /// Reads the command line. Nothing when only help was wanted, which is then on standard output.

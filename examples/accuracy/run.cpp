@@ -52,6 +52,11 @@ std::vector<Comparison> run(const Options& options, const std::vector<Row>& rows
                 progress.advance(1.0);
             }
     }
+    if (!options.measure) {
+        if (found.empty())
+            throw UsageError("--no-measure: '" + options.csv_file + "' has no row of this list and these placements");
+        return found;
+    }
     store.begin(found);
 
     np::Progress progress({.total = total});

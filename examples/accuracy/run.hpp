@@ -10,8 +10,8 @@
 
 namespace accuracy {
 
-/// Row by row, and within one in the order of the placements.
-/// @throws UsageError when the file is another, or the machine too small
+/// Row by row, and within one in the order of the placements; without measuring, those that the file has.
+/// @throws UsageError when the file is another or has nothing to go by, or the machine is too small
 std::vector<Comparison> run(const Options& options, const std::vector<Row>& rows);
 
 }  // namespace accuracy

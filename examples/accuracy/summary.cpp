@@ -112,6 +112,7 @@ PlacementSummary summary_of(const std::string& placement, const std::vector<Comp
     summary.has_laws = !std::isnan(xiong_law(placement, 1, 2));
     for (const Comparison& comparison : comparisons) {
         if (comparison.placement != placement) continue;
+        ++summary.rows;
         for (const np::Compared& value : comparison.numbers)
             if (const std::optional<Quantity> quantity = quantity_of(value.name))
                 collected[static_cast<std::size_t>(part_of(comparison.row))][static_cast<std::size_t>(*quantity)].add(
@@ -154,7 +155,10 @@ Spread spread_of(std::vector<double> values) {
 std::vector<PlacementSummary> summarise(const std::vector<std::string>& placements,
                                         const std::vector<Comparison>& comparisons) {
     std::vector<PlacementSummary> summaries;
-    for (const std::string& placement : placements) summaries.push_back(summary_of(placement, comparisons));
+    for (const std::string& placement : placements) {
+        summaries.push_back(summary_of(placement, comparisons));
+        if (summaries.back().rows == 0) summaries.pop_back();
+    }
     return summaries;
 }
 

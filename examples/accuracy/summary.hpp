@@ -48,10 +48,11 @@ struct PlacementSummary {
     std::array<std::array<LawGroup, 2>, 2> laws;
     bool has_laws = false;
     std::array<double, quantity_texts.size()> standard_errors;  ///< median of the measurement's, over all parts
-    std::size_t rows_with_warnings = 0;
+    std::size_t rows = 0, rows_with_warnings = 0;
     std::string warning;  ///< the first row's
 };
 
+/// Of those of the placements that there is something of.
 std::vector<PlacementSummary> summarise(const std::vector<std::string>& placements,
                                         const std::vector<Comparison>& comparisons);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cmath>
+#include <map>
 #include <normplace/detail/table_text.hpp>
 #include <normplace/nn/blas_description.hpp>
 
@@ -63,11 +64,11 @@ void write_standard_errors(std::ostream& stream, const std::vector<PlacementSumm
     }
 }
 
-void write_missing(std::ostream& stream, const std::vector<PlacementSummary>& summaries, std::size_t rows) {
+void write_missing(std::ostream& stream, const std::vector<PlacementSummary>& summaries) {
     for (const PlacementSummary& summary : summaries) {
         if (summary.rows_with_warnings == 0) continue;
         std::string text = "* " + summary.placement + ": the prediction warns in " +
-                           std::to_string(summary.rows_with_warnings) + " of " + std::to_string(rows) + " rows";
+                           std::to_string(summary.rows_with_warnings) + " of " + std::to_string(summary.rows) + " rows";
         const char* separator = ", and has no number for ";
         for (std::size_t q = 0; q < quantity_texts.size(); ++q) {
             std::size_t missing = 0, count = 0;
@@ -125,10 +126,12 @@ void write_rows(std::ostream& stream, const std::vector<Row>& rows) {
                << right(std::to_string(row.seeds), 6) << "  " << row.description() << '\n';
 }
 
-void write_tables(std::ostream& stream, const Options& options, const std::vector<Row>& rows,
+void write_tables(std::ostream& stream, const Options& options, const std::vector<Comparison>& comparisons,
                   const std::vector<PlacementSummary>& summaries, const std::vector<std::string>& exceeded) {
+    std::map<std::size_t, Row> rows;
+    for (const Comparison& comparison : comparisons) rows.emplace(comparison.row.number, comparison.row);
     std::size_t held_out = 0, narrow = 0, layers = 0;
-    for (const Row& row : rows) {
+    for (const auto& [number, row] : rows) {
         held_out += row.held_out;
         narrow += row.narrow();
         layers += row.model.layers;
@@ -152,7 +155,7 @@ void write_tables(std::ostream& stream, const Options& options, const std::vecto
     stream << "\nWhat of the errors is beyond two standard errors of the measurement:\n\n";
     write_errors(stream, summaries, &Group::beyond_noise);
     stream << '\n';
-    write_missing(stream, summaries, rows.size());
+    write_missing(stream, summaries);
     write_laws(stream, summaries);
 
     stream << '\n';
