@@ -41,6 +41,7 @@ Json json_of(const PlacementSummary& summary) {
             const Group& group = summary.groups[part][q];
             placement[part_words[part]][quantity_texts[q].word] = {{"count", group.count},
                                                                    {"without_prediction", group.missing},
+                                                                   {"beneath_rounding", group.rounded},
                                                                    {"error", json_of(group.error)},
                                                                    {"beyond_noise", json_of(group.beyond_noise)},
                                                                    {"standard_error", number(group.standard_error)}};

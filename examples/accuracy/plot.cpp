@@ -30,11 +30,12 @@ Points points_of(const std::string& placement, const std::vector<Comparison>& co
     Points points;
     for (const Comparison& comparison : comparisons) {
         if (comparison.placement != placement) continue;
+        const std::vector<double> resolution = comparison.resolution();
         for (const np::Compared& value : comparison.numbers) {
             const std::optional<Quantity> quantity = quantity_of(value.name);
-            if (!quantity || *quantity > Quantity::w2 || !(value.measured > 0.0) || !(value.predicted > 0.0)) continue;
-            if (!shown(std::stoul(value.name.substr(std::string("layers.").size())), comparison.row.model.layers))
-                continue;
+            if (!quantity || !is_matrix(*quantity) || !(value.predicted > 0.0)) continue;
+            const std::size_t layer = layer_of(value.name);
+            if (!shown(layer, comparison.row.model.layers) || !(value.measured >= resolution[layer])) continue;
             (*quantity <= Quantity::wk ? points.query_key : points.others).push_back({value.measured, value.predicted});
         }
     }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <normplace/measure/compare.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace accuracy {
@@ -27,7 +28,6 @@ inline constexpr std::array<QuantityText, 9> quantity_texts{{{"W_q", "wq"},
                                                              {"norm gains", "gain"},
                                                              {"second moment", "second_moment"},
                                                              {"correlation", "token_correlation"}}};
-inline constexpr std::size_t matrix_count = 6;  // the first of them
 
 inline const QuantityText& text_of(Quantity quantity) { return quantity_texts[static_cast<std::size_t>(quantity)]; }
 
@@ -46,6 +46,11 @@ inline std::optional<Quantity> quantity_of(std::string_view name) {
     if (name.ends_with("stream.token_correlation")) return Quantity::token_correlation;
     return {};
 }
+
+inline bool is_matrix(Quantity quantity) { return quantity <= Quantity::w2; }
+
+/// From 0, of a name that begins with "layers."
+inline std::size_t layer_of(const std::string& name) { return std::stoul(name.substr(std::string("layers.").size())); }
 
 struct Error {
     double size;            ///< |predicted/measured - 1|; of a correlation |predicted - measured|

@@ -12,6 +12,7 @@
 #include <normplace/io/atomic_file.hpp>
 
 #include "../usage_error.hpp"
+#include "quantity.hpp"
 
 namespace accuracy {
 
@@ -66,6 +67,18 @@ double number_from(const std::string& field) {
 }
 
 }  // namespace
+
+std::vector<double> Comparison::resolution() const {
+    constexpr double share_of_the_largest = 1e-6;
+    std::vector<double> least(row.model.layers, 0.0);
+    for (const np::Compared& value : numbers) {
+        const std::optional<Quantity> quantity = quantity_of(value.name);
+        if (!quantity || !is_matrix(*quantity)) continue;
+        double& layer = least[layer_of(value.name)];
+        layer = std::fmax(layer, share_of_the_largest * value.measured);
+    }
+    return least;
+}
 
 Store::Store(const std::filesystem::path& path) : path_(path) {
     std::error_code none;

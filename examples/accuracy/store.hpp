@@ -25,6 +25,10 @@ struct Comparison {
     std::size_t seeds = 0;                     ///< that were measured
     std::vector<normplace::Compared> numbers;  ///< in the order of `for_each_quantity`
     std::vector<std::string> warnings;         ///< of the prediction
+
+    /// For each layer the norm beneath which a matrix's gradient is the rounding of `float` and no measurement. Where
+    /// tokens are all but equal, W_q's and W_k's vanish, and a twentieth of this is left of them.
+    std::vector<double> resolution() const;
 };
 
 class Store {

@@ -25,14 +25,19 @@ Part part_of(const Row& row) {
 /// The errors that a group is made of.
 struct Collected {
     std::vector<double> sizes, beyond_noise, standard_errors;
-    std::size_t missing = 0;
+    std::size_t missing = 0, rounded = 0;
     double furthest = -1.0;
     std::string worst;
 
-    void add(Quantity quantity, const np::Compared& value, const Comparison& comparison) {
+    /// @param least what can be measured
+    void add(Quantity quantity, const np::Compared& value, double least, const Comparison& comparison) {
         if (!std::isfinite(value.measured)) return;
         if (!std::isfinite(value.predicted)) {
             ++missing;
+            return;
+        }
+        if (value.measured < least && value.predicted < least) {
+            ++rounded;
             return;
         }
         const Error error = error_of(quantity, value);
@@ -49,6 +54,7 @@ struct Collected {
         Group group;
         group.count = sizes.size();
         group.missing = missing;
+        group.rounded = rounded;
         group.error = spread_of(std::move(sizes));
         group.beyond_noise = spread_of(std::move(beyond_noise));
         group.standard_error = median_of(std::move(standard_errors));
@@ -68,8 +74,8 @@ Profile profile_of(const Comparison& comparison, bool all_matrices) {
     Profile squares{std::vector<double>(layers), std::vector<double>(layers), std::vector<double>(layers)};
     for (const np::Compared& value : comparison.numbers) {
         const std::optional<Quantity> quantity = quantity_of(value.name);
-        if (!quantity || *quantity > Quantity::w2 || (!all_matrices && *quantity != Quantity::w2)) continue;
-        const std::size_t l = std::stoul(value.name.substr(std::string("layers.").size()));
+        if (!quantity || !is_matrix(*quantity) || (!all_matrices && *quantity != Quantity::w2)) continue;
+        const std::size_t l = layer_of(value.name);
         squares.predicted[l] += value.predicted * value.predicted;
         squares.measured[l] += value.measured * value.measured;
         // The matrices of one layer go up and down together.
@@ -113,10 +119,14 @@ PlacementSummary summary_of(const std::string& placement, const std::vector<Comp
     for (const Comparison& comparison : comparisons) {
         if (comparison.placement != placement) continue;
         ++summary.rows;
-        for (const np::Compared& value : comparison.numbers)
-            if (const std::optional<Quantity> quantity = quantity_of(value.name))
-                collected[static_cast<std::size_t>(part_of(comparison.row))][static_cast<std::size_t>(*quantity)].add(
-                    *quantity, value, comparison);
+        const std::vector<double> resolution = comparison.resolution();
+        for (const np::Compared& value : comparison.numbers) {
+            const std::optional<Quantity> quantity = quantity_of(value.name);
+            if (!quantity) continue;
+            const double least = is_matrix(*quantity) ? resolution[layer_of(value.name)] : -HUGE_VAL;
+            collected[static_cast<std::size_t>(part_of(comparison.row))][static_cast<std::size_t>(*quantity)].add(
+                *quantity, value, least, comparison);
+        }
         for (const bool all_matrices : {false, true})
             if (summary.has_laws)
                 laws[comparison.row.held_out][all_matrices].add(placement, profile_of(comparison, all_matrices));
@@ -176,11 +186,16 @@ std::vector<std::string> exceeded(const std::vector<PlacementSummary>& summaries
             for (std::size_t q = 0; q < quantity_texts.size(); ++q) {
                 const Group& group = summary.groups[part][q];
                 const Bounds bounds = bounds_of(static_cast<Quantity>(q), static_cast<Part>(part));
+                const auto text = [&](double value) {
+                    return static_cast<Quantity>(q) == Quantity::token_correlation
+                               ? np::detail::number(value)
+                               : np::detail::number(100.0 * value) + " %";
+                };
                 std::string what;
                 const auto test = [&](const char* name, double value, double bound) {
                     if (group.count == 0 || value <= bound) return;
-                    what += (what.empty() ? "" : ", ") + std::string(name) + " " + np::detail::number(100.0 * value) +
-                            " % instead of " + np::detail::number(100.0 * bound) + " %";
+                    what += (what.empty() ? "" : ", ") + std::string(name) + " " + text(value) + " instead of " +
+                            text(bound);
                 };
                 test("median", group.beyond_noise.median, bounds.median);
                 test("95th percentile", group.beyond_noise.percentile_95, bounds.percentile_95);

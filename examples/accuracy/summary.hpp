@@ -29,6 +29,7 @@ Spread spread_of(std::vector<double> values);
 struct Group {
     std::size_t count = 0;                             ///< numbers with a prediction
     std::size_t missing = 0;                           ///< measured numbers without one
+    std::size_t rounded = 0;                           ///< numbers too small to measure, and predicted to be
     Spread error;                                      ///< as `Error::size`
     Spread beyond_noise;                               ///< as `Error::beyond_noise`
     double standard_error = normplace::not_available;  ///< median of the measurement's

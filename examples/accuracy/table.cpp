@@ -64,24 +64,39 @@ void write_standard_errors(std::ostream& stream, const std::vector<PlacementSumm
     }
 }
 
+/// "12 of 96 W_q and 12 of 96 W_k", all parts together; empty when there are none
+std::string counted(const PlacementSummary& summary, std::size_t Group::*which) {
+    std::string text;
+    for (std::size_t q = 0; q < quantity_texts.size(); ++q) {
+        std::size_t found = 0, all = 0;
+        for (const auto& part : summary.groups) {
+            found += part[q].*which;
+            all += part[q].count + part[q].missing + part[q].rounded;
+        }
+        if (found == 0) continue;
+        text += (text.empty() ? "" : " and ") + std::to_string(found) + " of " + std::to_string(all) + " " +
+                quantity_texts[q].symbol;
+    }
+    return text;
+}
+
+/// What is in none of the tables, and why.
 void write_missing(std::ostream& stream, const std::vector<PlacementSummary>& summaries) {
     for (const PlacementSummary& summary : summaries) {
-        if (summary.rows_with_warnings == 0) continue;
-        std::string text = "* " + summary.placement + ": the prediction warns in " +
-                           std::to_string(summary.rows_with_warnings) + " of " + std::to_string(summary.rows) + " rows";
-        const char* separator = ", and has no number for ";
-        for (std::size_t q = 0; q < quantity_texts.size(); ++q) {
-            std::size_t missing = 0, count = 0;
-            for (const auto& part : summary.groups) {
-                missing += part[q].missing;
-                count += part[q].count + part[q].missing;
-            }
-            if (missing == 0) continue;
-            text +=
-                separator + std::to_string(missing) + " of " + std::to_string(count) + " " + quantity_texts[q].symbol;
-            separator = " and ";
-        }
-        paragraph(stream, text + ". The first warning: " + summary.warning + ".", 2);
+        const std::string missing = counted(summary, &Group::missing), rounded = counted(summary, &Group::rounded);
+        if (summary.rows_with_warnings > 0)
+            paragraph(stream,
+                      "* " + summary.placement + ": the prediction warns in " +
+                          std::to_string(summary.rows_with_warnings) + " of " + std::to_string(summary.rows) + " rows" +
+                          (missing.empty() ? "" : ", and has no number for " + missing) +
+                          ". The first warning: " + summary.warning + ".",
+                      2);
+        if (!rounded.empty())
+            paragraph(stream,
+                      "* " + summary.placement + ": " + rounded +
+                          " are beneath the rounding of float, as predicted, and left out: less than a millionth of "
+                          "the layer's largest gradient.",
+                      2);
     }
 }
 

@@ -81,6 +81,8 @@ TEST_CASE("groups, what has no prediction, laws, and bounds") {
     wide.warnings = {"the scores are too large"};
     wide.numbers = {value("layers.0.attention.query.weight", np::not_available, 1.0, 0.1),
                     value("layers.1.attention.query.weight", 1.0, 1.0, 0.1),
+                    value("layers.0.attention.key.weight", 1e-12, 1e-7, 1e-9),  // as the rounding has it
+                    value("layers.1.attention.key.weight", 1e-3, 1e-7, 1e-9),
                     value("layers.0.feed_forward.linear2.weight", 3.0, 3.0, 0.01),
                     value("layers.1.feed_forward.linear2.weight", 2.2, 2.0, 0.01)};
     Comparison narrow = wide;
@@ -94,6 +96,9 @@ TEST_CASE("groups, what has no prediction, laws, and bounds") {
     CHECK(group(summary, Part::tuning, Quantity::wq).count == 1);
     CHECK(group(summary, Part::tuning, Quantity::wq).missing == 1);
     CHECK(group(summary, Part::held_out, Quantity::wq).count == 0);
+    CHECK(group(summary, Part::tuning, Quantity::wk).count == 1);
+    CHECK(group(summary, Part::tuning, Quantity::wk).rounded == 1);
+    CHECK(group(summary, Part::tuning, Quantity::wk).error.worst == doctest::Approx(9999.0));
     CHECK(group(summary, Part::tuning, Quantity::w2).error.worst == doctest::Approx(0.1));
     CHECK(group(summary, Part::narrow_held_out, Quantity::w2).beyond_noise.worst == doctest::Approx(0.09));
     CHECK(summary.rows_with_warnings == 2);
@@ -107,9 +112,10 @@ TEST_CASE("groups, what has no prediction, laws, and bounds") {
 
     // A narrow model may be off by 12 %, another by 6 %.
     const std::vector<std::string> sentences = exceeded(summaries);
-    REQUIRE(sentences.size() == 2);
+    REQUIRE(sentences.size() == 4);
+    CHECK(sentences[0].starts_with("pre-ln, W_k, tuning: median "));
     CHECK(
-        sentences[0].starts_with("pre-ln, W_2, tuning: 95th percentile 9.00 % instead of 3.00 %, worst 9.00 % instead "
+        sentences[1].starts_with("pre-ln, W_2, tuning: 95th percentile 9.00 % instead of 3.00 %, worst 9.00 % instead "
                                  "of 6.00 % (W_2 of layer 2, predicted 2.20, measured 2.00 +- 0.0100, in row 1: L2 "));
-    CHECK(sentences[1].starts_with("pre-ln, W_2, held out, narrow: 95th percentile 9.00 % instead of 6.00 % (W_2 of"));
+    CHECK(sentences[3].starts_with("pre-ln, W_2, held out, narrow: 95th percentile 9.00 % instead of 6.00 % (W_2 of"));
 }
