@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configurations at which predictions are checked: a fixed list, spread over placement-independent factors so that
-// every value of every one occurs several times, among the rows that are held out as well. Whoever improves the theory
-// may look at two rows of three; every third is there to tell whether that was learning by heart.
+// The models on which predictions are checked: a fixed list, spread so that every value of every size and choice occurs
+// several times, and among the rows that are held out as well. Whoever improves the theory may look at two rows of
+// three; every third is there to tell whether that was learning by heart.
 #pragma once
 
 #include <cstddef>
