@@ -111,16 +111,24 @@ bool Store::find(Comparison& comparison) {
     for (auto block = end; block != begin;) {  // the most seeds first
         --block;
         if (block->first.seeds < comparison.row.seeds) return false;
-        if (block->second.size() != comparison.numbers.size()) continue;
-        std::vector<np::Compared> numbers = comparison.numbers;
-        bool same = true;
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
-            const std::vector<std::string> fields = split(block->second[i]);
-            same = same && fields[5] == numbers[i].name;
-            numbers[i].measured = number_from(fields[7]);
-            numbers[i].standard_error = number_from(fields[8]);
+        std::map<std::string, std::vector<std::string>> lines;
+        for (const std::string& line : block->second) {
+            std::vector<std::string> fields = split(line);
+            lines[fields[5]] = std::move(fields);
         }
-        if (!same) continue;
+        // What the file lacks and nobody looks at came into the reports later.
+        std::vector<np::Compared> numbers = comparison.numbers;
+        bool complete = true;
+        for (np::Compared& number : numbers) {
+            const auto line = lines.find(number.name);
+            if (line == lines.end()) {
+                complete = complete && !quantity_of(number.name);
+                continue;
+            }
+            number.measured = number_from(line->second[7]);
+            number.standard_error = number_from(line->second[8]);
+        }
+        if (!complete) continue;
         comparison.numbers = std::move(numbers);
         comparison.seeds = block->first.seeds;
         return true;

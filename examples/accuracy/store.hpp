@@ -37,7 +37,8 @@ public:
     /// @throws UsageError when it is another file
     explicit Store(const std::filesystem::path& path);
 
-    /// Fills in what was measured, where the file has all of it, over at least as many seeds as the row wants.
+    /// Fills in what was measured, where the file has all that is looked at, over at least as many seeds as the row
+    /// wants.
     bool find(Comparison& comparison);
 
     /// Replaces the file by one with these, which were found and whose predictions may be newer, and with all else that
