@@ -57,6 +57,12 @@ Arguments::Arguments(CLI::App& app, Options& options, const std::string& placeme
     app.get_formatter()->label("OPTIONS", "options");
 }
 
+void Arguments::add_placement() {
+    app_.add_option("--placement", placements_, "Separated by commas, of " + np::placement_names())
+        ->type_name("NAMES")
+        ->default_str(placements_);
+}
+
 void Arguments::add_model() {
     np::ReferenceModel& model = options_.model;
     const auto number = [&](const char* name, std::size_t& value, std::size_t largest, const char* what) {
@@ -72,9 +78,7 @@ void Arguments::add_model() {
             ->type_name(CLI::detail::join(words, "|"))
             ->default_str(value);
     };
-    app_.add_option("--placement", placements_, "Separated by commas, of " + np::placement_names())
-        ->type_name("NAMES")
-        ->default_str(placements_);
+    add_placement();
     number("--layers", model.layers, 10'000, "L: attention and feed-forward sublayer are one layer");
     number("--width", model.width, 65'536, "D, the width of the residual stream");
     number("--heads", model.heads, 65'536, "H, which divides D");
@@ -96,12 +100,18 @@ void Arguments::add_measure() {
 }
 
 void Arguments::add_files(const char* what_plot_does) {
+    app_.add_option("--text", options_.text_file, "Read this file's bytes as tokens instead of random ones; any file")
+        ->check(file_name())
+        ->type_name("FILE");
+    add_outputs("Everything as CSV; - is standard output, CSV alone", what_plot_does);
+}
+
+void Arguments::add_outputs(const char* what_csv_does, const char* what_plot_does) {
     const auto file = [&](const char* name, std::string& value, const char* what) {
         app_.add_option(name, value, what)->check(file_name())->type_name("FILE");
     };
-    file("--text", options_.text_file, "Read this file's bytes as tokens instead of random ones; any file");
     file("--json", options_.json_file, "Everything as JSON; - is standard output, JSON alone");
-    file("--csv", options_.csv_file, "Everything as CSV; - is standard output, CSV alone");
+    file("--csv", options_.csv_file, what_csv_does);
     file("--plot", plot_file_, what_plot_does);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What profile and warmup both ask: which placements of which model, how many random models to measure, on which text,
-// and which files to write. Checked as far as that is possible before any work is done.
+// What profile, warmup and, in part, accuracy ask: which placements of which model, how many random models to measure,
+// on which text, and which files to write. Checked as far as that is possible before any work is done.
 #pragma once
 
 #include <cstddef>
@@ -43,9 +43,11 @@ public:
     /// @param placements those looked at when none are named, separated by commas
     Arguments(CLI::App& app, Options& options, const std::string& placements);
 
-    void add_model();                            ///< --placement to --init
-    void add_measure();                          ///< --measure
-    void add_files(const char* what_plot_does);  ///< --text, --json, --csv and --plot
+    void add_placement();                                                     ///< --placement
+    void add_model();                                                         ///< --placement to --init
+    void add_measure();                                                       ///< --measure
+    void add_files(const char* what_plot_does);                               ///< --text, --json, --csv and --plot
+    void add_outputs(const char* what_csv_does, const char* what_plot_does);  ///< --json, --csv and --plot
 
     /// After the command line was parsed: what the words mean, and whether it all fits together.
     /// @throws UsageError with the sentence to show
