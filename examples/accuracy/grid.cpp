@@ -129,7 +129,7 @@ std::string Row::description() const {
     return size("L", model.layers) + size("D", model.width) + size("H", model.heads) + size("F", model.feed_forward) +
            size("S", model.sequence) + size("B", model.batch) + size("V", model.vocabulary) +
            (model.causal ? "causal " : "both-ways ") +
-           (model.norm == np::NormKind::layer_norm ? "layer-norm " : "rms-norm ") + model.activation.name + " " +
+           std::string(np::name(model.norm)) + " " + model.activation.name + " " +
            std::string(model.initialization.name());
 }
 

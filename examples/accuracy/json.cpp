@@ -29,7 +29,7 @@ Json json_of(const Row& row) {
             {"batch", row.model.batch},
             {"vocabulary", row.model.vocabulary},
             {"causal", row.model.causal},
-            {"norm", row.model.norm == normplace::NormKind::layer_norm ? "layer-norm" : "rms-norm"},
+            {"norm", std::string(normplace::name(row.model.norm))},
             {"activation", row.model.activation.name},
             {"init", row.model.initialization.name()}};
 }

@@ -86,7 +86,9 @@ void Arguments::add_model() {
     number("--sequence", model.sequence, 1'048'576, "S, the tokens of one sequence");
     number("--batch", model.batch, 65'536, "B, the sequences of one batch");
     number("--vocabulary", model.vocabulary, 10'000'000, "V; always 256 with --text");
-    choice("--norm", norm_, {"layer-norm", "rms-norm"}, "");
+    std::vector<std::string> norms;
+    for (const auto& [name, kind] : np::norm_kinds) norms.emplace_back(name);
+    choice("--norm", norm_, norms, "");
     choice("--activation", activation_, {"relu", "gelu"}, "Of the feed-forward sublayer; gelu is the exact one");
     app_.add_flag("--causal", model.causal, "A token attends to itself and to those before it")
         ->disable_flag_override();
@@ -118,7 +120,8 @@ void Arguments::add_outputs(const char* what_csv_does, const char* what_plot_doe
 void Arguments::finish() {
     np::ReferenceModel& model = options_.model;
     options_.placements = placements_from(placements_);
-    model.norm = norm_ == "layer-norm" ? np::NormKind::layer_norm : np::NormKind::rms_norm;
+    for (const auto& [name, kind] : np::norm_kinds)
+        if (name == norm_) model.norm = kind;
     model.activation = activation_ == "relu" ? np::relu : np::gelu;
     model.initialization = initialization_from(initialization_);
     if (!options_.text_file.empty()) {

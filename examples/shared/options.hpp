@@ -29,7 +29,7 @@ struct Options {
     /// Nothing was asked for in particular: a missing gnuplot then costs the plots and not the run.
     bool default_run = false;
 
-    std::string norm_name() const { return model.norm == normplace::NormKind::layer_norm ? "layer-norm" : "rms-norm"; }
+    std::string norm_name() const { return std::string(normplace::name(model.norm)); }
     std::string initialization_name() const { return std::string(model.initialization.name()); }
     /// "12 layers, width 256, ..." in one line
     std::string description() const;

@@ -18,8 +18,11 @@ struct Layer {
         std::size_t layers = 0, width = 0;
         double epsilon = 1e-5;
         bool bias = true;
+        NormKind norm = NormKind::layer_norm;
+        std::vector<double> branch_squares{};
     };
     using Gradients = NoParameters;
+    static constexpr std::size_t sublayers = 2;
     struct Cache {
         DropoutKey dropout;
     };

@@ -78,9 +78,7 @@ inline void require_same(const char* what, const std::string& predicted, const s
 inline void require_same_model(const GradientReport& predicted, const GradientReport& measured) {
     const ReferenceModel &a = predicted.model, &b = measured.model;
     const auto yes_or_no = [](bool value) { return std::string(value ? "yes" : "no"); };
-    const auto norm_kind = [](NormKind kind) {
-        return std::string(kind == NormKind::layer_norm ? "layer-norm" : "rms-norm");
-    };
+    const auto norm_kind = [](NormKind kind) { return std::string(name(kind)); };
     require_same("placement", predicted.placement, measured.placement);
     require_same("formula", predicted.formula, measured.formula);
     require_same("layers", std::to_string(a.layers), std::to_string(b.layers));

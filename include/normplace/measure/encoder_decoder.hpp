@@ -15,6 +15,7 @@
 #include <normplace/analysis/encoder_decoder_report.hpp>
 #include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/seeds.hpp>
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/decoder.hpp>
 #include <normplace/nn/encoder.hpp>
@@ -31,7 +32,7 @@ struct MeasureEncoderDecoderOptions {
 namespace detail {
 
 /// Owns the model and everything that a step needs, so that the next seed reuses its memory. One per thread.
-template <class T, class N>
+template <class T>
 class EncoderDecoderNetwork {
 public:
     EncoderDecoderNetwork(const AnyPlacement& encoder, const AnyPlacement& decoder, const EncoderDecoderModel& model)
@@ -46,6 +47,7 @@ public:
                              .feed_forward = model.feed_forward,
                              .epsilon = model.epsilon,
                              .activation = model.activation,
+                             .norm = model.norm,
                              .decoder_layers = model.decoder_layers}),
           decoder_(decoder, {.layers = model.decoder_layers,
                              .width = model.width,
@@ -53,6 +55,7 @@ public:
                              .feed_forward = model.feed_forward,
                              .epsilon = model.epsilon,
                              .activation = model.activation,
+                             .norm = model.norm,
                              .encoder_layers = model.encoder_layers}),
           readout_(model.width, model.vocabulary, false) {
         source_.resize({model.batch, model.source, model.width});
@@ -143,26 +146,26 @@ private:
 
     EncoderDecoderModel model_;
     double source_gain_, target_gain_;
-    AnyEncoder<T, N> encoder_;
-    AnyDecoder<T, N> decoder_;
+    AnyEncoder<T, AnyNorm<T>> encoder_;
+    AnyDecoder<T, AnyNorm<T>> decoder_;
     Linear<T> readout_;
-    typename AnyEncoder<T, N>::Cache encoder_cache_;
-    typename AnyDecoder<T, N>::Cache decoder_cache_;
-    typename AnyEncoder<T, N>::Gradients encoder_gradients_;
-    typename AnyDecoder<T, N>::Gradients decoder_gradients_;
+    typename AnyEncoder<T, AnyNorm<T>>::Cache encoder_cache_;
+    typename AnyDecoder<T, AnyNorm<T>>::Cache decoder_cache_;
+    typename AnyEncoder<T, AnyNorm<T>>::Gradients encoder_gradients_;
+    typename AnyDecoder<T, AnyNorm<T>>::Gradients decoder_gradients_;
     typename Linear<T>::Gradients readout_gradients_;
     Tokens targets_;
     KeyPaddingMask no_padding_;
     Activations<T> source_, memory_, target_, y_, logits_, dy_, dx_, dmemory_;
 };
 
-template <class T, class N>
+template <class T>
 EncoderDecoderReport measure_encoder_decoder(const AnyPlacement& encoder, const AnyPlacement& decoder,
                                              const EncoderDecoderModel& model,
                                              const MeasureEncoderDecoderOptions& options) {
     EncoderDecoderReport report = empty_report(encoder, decoder, model);
     std::vector<EncoderDecoderReport> seeds(options.seeds, report);
-    using Network = EncoderDecoderNetwork<T, N>;
+    using Network = EncoderDecoderNetwork<T>;
     for_each_seed(
         options, [&] { return std::make_unique<Network>(encoder, decoder, model); },
         [&](std::size_t seed, Network& network) { network.measure(seed, seeds[seed]); });
@@ -182,9 +185,7 @@ EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
     static_assert(explain_placement<PE>() && explain_placement<PD>());
     model.check();
     detail::require_positive("measure_encoder_decoder", "seeds", options.seeds);
-    return model.norm == NormKind::layer_norm
-               ? detail::measure_encoder_decoder<T, LayerNorm<T>>(any_placement<PE>, any_placement<PD>, model, options)
-               : detail::measure_encoder_decoder<T, RMSNorm<T>>(any_placement<PE>, any_placement<PD>, model, options);
+    return detail::measure_encoder_decoder<T>(any_placement<PE>, any_placement<PD>, model, options);
 }
 
 }  // namespace normplace

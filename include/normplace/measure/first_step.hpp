@@ -83,14 +83,14 @@ inline void average_first_steps(const std::vector<FirstStepReport>& seeds, First
     summary.eta_half = {std::exp(log.value), std::exp(log.value) * log.standard_error};
 }
 
-template <class T, class N>
+template <class T>
 FirstStepReport measure_first_step(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                                    const MeasureFirstStepOptions& options) {
     FirstStepReport report = empty_first_step_report(placement, model, rule, options.learning_rates);
     std::vector<FirstStepReport> seeds(options.seeds, report);
     for_each_seed(
-        options, [&] { return std::make_unique<MeasuredStep<T, N>>(placement, model, options.text.has_value()); },
-        [&](std::size_t seed, MeasuredStep<T, N>& step) {
+        options, [&] { return std::make_unique<MeasuredStep<T>>(placement, model, options.text.has_value()); },
+        [&](std::size_t seed, MeasuredStep<T>& step) {
             std::vector<TokenBatch> texts;
             for (std::size_t i = 2 * seed; options.text && i < 2 * seed + 2; ++i)
                 texts.push_back(byte_batch(*options.text, model.batch, model.sequence, i));
@@ -135,9 +135,7 @@ FirstStepReport measure_first_step(const ReferenceModel& model, const StepRule& 
     for (const double learning_rate : options.learning_rates)
         detail::require_at_least_0("measure_first_step", "learning rate", learning_rate);
     if (options.text) detail::require_text("measure_first_step", model, *options.text, 2 * options.seeds);
-    return model.norm == NormKind::layer_norm
-               ? detail::measure_first_step<T, LayerNorm<T>>(any_placement<P>, model, rule, options)
-               : detail::measure_first_step<T, RMSNorm<T>>(any_placement<P>, model, rule, options);
+    return detail::measure_first_step<T>(any_placement<P>, model, rule, options);
 }
 
 }  // namespace normplace

@@ -35,8 +35,8 @@ inline SublayerReport& block(GradientReport& report, std::size_t layer, Sublayer
 }
 
 /// The network's gradients, once its input is there. A norm is *squared*, so that seeds can be averaged.
-template <class T, class N>
-void read_seed(ReferenceNetwork<T, N>& network, GradientReport& report) {
+template <class T>
+void read_seed(ReferenceNetwork<T>& network, GradientReport& report) {
     network.forward([&](std::size_t l, SublayerKind kind, const Activations<T>& stream) {
         read_stream(stream, block(report, l, kind).stream);
     });
@@ -74,9 +74,9 @@ inline std::vector<double> branch_squares(const AnyPlacement& placement, const R
     return estimator.finish().branch_squares();
 }
 
-template <class T, class N>
+template <class T>
 GradientReport measure(const AnyPlacement& placement, const ReferenceModel& model, const MeasureOptions& options) {
-    using Network = ReferenceNetwork<T, N>;
+    using Network = ReferenceNetwork<T>;
     GradientReport report = empty_report(placement, model);
     const std::vector<double> branches = branch_squares(placement, model, options.text, options.seeds);
     std::vector<GradientReport> seeds(options.seeds, report);
@@ -104,8 +104,7 @@ GradientReport measure(const ReferenceModel& model, const MeasureOptions& option
     model.check();
     detail::require_positive("measure", "seeds", options.seeds);
     if (options.text) detail::require_text("measure", model, *options.text, options.seeds);
-    return model.norm == NormKind::layer_norm ? detail::measure<T, LayerNorm<T>>(any_placement<P>, model, options)
-                                              : detail::measure<T, RMSNorm<T>>(any_placement<P>, model, options);
+    return detail::measure<T>(any_placement<P>, model, options);
 }
 
 }  // namespace normplace

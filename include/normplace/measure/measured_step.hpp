@@ -21,7 +21,7 @@
 namespace normplace::detail {
 
 /// One seed's first step, on a network and a copy of its parameters.
-template <class T, class N>
+template <class T>
 class MeasuredStep {
 public:
     MeasuredStep(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens)
@@ -173,7 +173,7 @@ private:
     /// The learning rate at which the step is as large as the parameters, both as norms over all of them.
     double burying_step() const { return std::sqrt(squared_start_ / squared_update_); }
 
-    ReferenceNetwork<T, N> network_;
+    ReferenceNetwork<T> network_;
     ParameterList<T> parameters_;
     std::vector<T> start_;  // theta_0, a row of entries
     std::vector<T> ahead_;  // (B, S, D)

@@ -15,6 +15,7 @@
 
 #include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/token_batch.hpp>
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/embedding.hpp>
 #include <normplace/nn/encoder.hpp>
@@ -35,10 +36,10 @@ inline void require_text(const char* who, const ReferenceModel& model, std::stri
 }
 
 /// The next seed reuses its memory. One per thread.
-template <class T, class N>
+template <class T>
 class ReferenceNetwork {
 public:
-    using Stack = AnyEncoder<T, N>;
+    using Stack = AnyEncoder<T, AnyNorm<T>>;
 
     /// @param with_tokens whether the input is a TokenBatch; otherwise it is Gaussian
     /// @param branch_squares EncoderOptions has them
@@ -55,6 +56,7 @@ public:
                                .epsilon = model.epsilon,
                                .activation = model.activation,
                                .output_projection = model.output_projection,
+                               .norm = model.norm,
                                .branch_squares = std::move(branch_squares)}),
           readout_(model.width, model.vocabulary, false) {
         if (with_tokens) embedding_.emplace(EmbeddingOptions{model.vocabulary, model.width, model.sequence});

@@ -95,10 +95,10 @@ AnyOptimizer<T> optimizer_of(const StepRule& rule, const ParameterList<T>& param
     return Adam<T>(parameters, {.epsilon = epsilon, .weight_decay = rule.weight_decay, .decoupled_weight_decay = true});
 }
 
-template <class T, class N>
+template <class T>
 ShortTraining train_shortly(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                             const ShortTrainingOptions& options) {
-    ReferenceNetwork<T, N> network(placement, model, true);
+    ReferenceNetwork<T> network(placement, model, true);
     network.draw_weights(options.seed);
     const ParameterList<T> parameters = network.parameters();
     TrainingLoop<T> loop(parameters, optimizer_of(rule, parameters),
@@ -144,9 +144,7 @@ ShortTraining train_shortly(const ReferenceModel& model, const StepRule& rule, c
                std::to_string(model.sequence) + " bytes and the byte after them need " +
                std::to_string(model.sequence + 1);
     });
-    return model.norm == NormKind::layer_norm
-               ? detail::train_shortly<T, LayerNorm<T>>(any_placement<P>, model, rule, options)
-               : detail::train_shortly<T, RMSNorm<T>>(any_placement<P>, model, rule, options);
+    return detail::train_shortly<T>(any_placement<P>, model, rule, options);
 }
 
 }  // namespace normplace

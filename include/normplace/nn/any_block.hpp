@@ -72,8 +72,8 @@ public:
     /// or a scalar is not finite there
     AnyBlock(const AnyPlacement& placement, const typename S::Options& options, const Depth& depth,
              const NormOptions& norm)
-        : AnyBlock(placement, placement.formula, with_norms(placement, options, checked(depth)), checked(depth), norm) {
-    }
+        : AnyBlock(placement, placement.formula, with_norms(placement, options, checked(depth), norm), checked(depth),
+                   norm) {}
     /// The end of a stack: the placement's output, without a sublayer.
     static AnyBlock output(const AnyPlacement& placement, const typename S::Options& options, const NormOptions& norm) {
         return {placement, placement.output, options, Depth{}, norm, "final_norm"};
@@ -283,8 +283,12 @@ private:
     }
     /// The norms inside the sublayer are the placement's to choose.
     static typename S::Options with_norms(const AnyPlacement& placement, typename S::Options options,
-                                          const Depth& depth) {
-        if constexpr (requires { options.norms; }) options.norms = placement.inside(depth);
+                                          const Depth& depth, const NormOptions& norm) {
+        if constexpr (requires { options.norms; }) {
+            options.norms = placement.inside(depth);
+            options.norm_epsilon = norm.epsilon;
+            options.norm_kind = norm.kind;
+        }
         return options;
     }
 

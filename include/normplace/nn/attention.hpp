@@ -24,13 +24,14 @@ namespace normplace {
 using KeyPaddingMask = xt::xtensor<bool, 2, xt::layout_type::row_major>;
 
 struct AttentionOptions {
-    std::size_t width = 0;          ///< D
-    std::size_t heads = 1;          ///< H
-    bool causal = false;            ///< a token attends to itself and to what stands before it
-    bool bias = true;               ///< of the linear layers and of the norms
-    bool output_projection = true;  ///< false: no W_o, as in Xiong et al. 2020's theory
-    SublayerNorms norms{};          ///< `hidden` is not attention's, and ignored
-    double norm_epsilon = 1e-5;     ///< of these norms
+    std::size_t width = 0;                      ///< D
+    std::size_t heads = 1;                      ///< H
+    bool causal = false;                        ///< a token attends to itself and to what stands before it
+    bool bias = true;                           ///< of the linear layers and of the norms
+    bool output_projection = true;              ///< false: no W_o, as in Xiong et al. 2020's theory
+    SublayerNorms norms{};                      ///< `hidden` is not attention's, and ignored
+    double norm_epsilon = 1e-5;                 ///< of these norms
+    NormKind norm_kind = NormKind::layer_norm;  ///< where they are AnyNorm
 };
 
 /// Decoding token by token: of each sequence, x is the one token at `position`, counted from 0. The cache keeps the
@@ -85,7 +86,8 @@ public:
         key = Linear<T>(d, d, options.bias);
         value = Linear<T>(d, d, options.bias);
         if (options.output_projection) out = Linear<T>(d, d, options.bias);
-        norms = Norms(options.norms, d, options.heads, options.norm_epsilon, options.bias);
+        norms = Norms(options.norms, options.heads,
+                      {.width = d, .epsilon = options.norm_epsilon, .bias = options.bias, .kind = options.norm_kind});
     }
 
     std::size_t width() const { return options_.width; }

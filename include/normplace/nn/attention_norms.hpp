@@ -46,15 +46,16 @@ public:
     N heads_norm;                        ///< of D entries, or without parameters
 
     AttentionNorms() = default;
-    /// @param bias whether the norms have one
+    /// @param options of a norm of all D entries
     /// @throws std::invalid_argument as N does
-    AttentionNorms(const SublayerNorms& norms, std::size_t width, std::size_t heads, double epsilon, bool bias)
-        : norms_(norms), width_(width), heads_(heads) {
-        const NormOptions of_head{width / heads, epsilon, bias};
+    AttentionNorms(const SublayerNorms& norms, std::size_t heads, const NormOptions& options)
+        : norms_(norms), width_(options.width), heads_(heads) {
+        NormOptions of_head = options;
+        of_head.width /= heads;
         if (norms.query) query_norm = N(of_head);
         if (norms.key) key_norm = N(of_head);
         if (norms.value) value_norm = N(of_head);
-        if (norms.heads) heads_norm = N(NormOptions{width, epsilon, bias});
+        if (norms.heads) heads_norm = N(options);
         if (norms.head_scale) {
             head_scale.resize({heads});
             head_scale.fill(T(1));

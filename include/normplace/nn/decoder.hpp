@@ -24,7 +24,8 @@ struct DecoderOptions {
     bool bias = true;              ///< of the linear layers and of the norms
     double epsilon = 1e-5;
     Activation activation = relu;
-    std::size_t encoder_layers = 0;  ///< of the encoder that makes the memory; 0: as many as the decoder has
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm
+    std::size_t encoder_layers = 0;        ///< of the encoder that makes the memory; 0: as many as the decoder has
     /// E f(x)^2 of each of the 3L sublayers, as EncoderOptions has it.
     std::vector<double> branch_squares{};
 };
@@ -140,7 +141,7 @@ private:
         return {.width = options.width, .heads = options.heads, .causal = causal, .bias = options.bias};
     }
     static NormOptions norm_options(const DecoderOptions& options) {
-        return {.epsilon = options.epsilon, .bias = options.bias};
+        return {.epsilon = options.epsilon, .bias = options.bias, .kind = options.norm};
     }
 };
 

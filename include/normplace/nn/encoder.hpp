@@ -26,7 +26,8 @@ struct EncoderOptions {
     double epsilon = 1e-5;
     Activation activation = relu;
     bool output_projection = true;
-    std::size_t decoder_layers = 0;  ///< of the decoder that reads this encoder's output; 0: there is none
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm
+    std::size_t decoder_layers = 0;        ///< of the decoder that reads this encoder's output; 0: there is none
     /// E f(x)^2 of each of the 2L sublayers, for a placement that starts by them (Admin): `predict<P>(model)` has them
     /// as `branch_squares()`. Empty: nobody knows.
     std::vector<double> branch_squares{};
@@ -69,14 +70,14 @@ public:
                      .bias = options.bias,
                      .output_projection = options.output_projection},
                     detail::with_branches(depth, options.branch_squares, sublayers, 0),
-                    {.epsilon = options.epsilon, .bias = options.bias}),
+                    {.epsilon = options.epsilon, .bias = options.bias, .kind = options.norm}),
           feed_forward(placement,
                        {.width = options.width,
                         .feed_forward = options.feed_forward,
                         .bias = options.bias,
                         .activation = options.activation},
                        detail::with_branches(depth, options.branch_squares, sublayers, 1),
-                       {.epsilon = options.epsilon, .bias = options.bias}) {}
+                       {.epsilon = options.epsilon, .bias = options.bias, .kind = options.norm}) {}
 
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         attention.initialize(random, scheme);

@@ -20,8 +20,9 @@ struct FeedForwardOptions {
     std::size_t feed_forward = 0;  ///< F
     bool bias = true;              ///< of the linear layers and of the norm
     Activation activation = relu;
-    SublayerNorms norms{};       ///< `hidden` alone; the others are attention's, and ignored
-    double norm_epsilon = 1e-5;  ///< of that norm
+    SublayerNorms norms{};                      ///< `hidden` alone; the others are attention's, and ignored
+    double norm_epsilon = 1e-5;                 ///< of that norm
+    NormKind norm_kind = NormKind::layer_norm;  ///< where it is AnyNorm
 };
 
 /// @tparam N the norm that `options.norms.hidden` asks for; its backward is called with dx = dy
@@ -67,7 +68,11 @@ public:
           linear2(options.feed_forward, options.width, options.bias),
           activation_(options.activation),
           has_norm_(options.norms.hidden) {
-        if (has_norm_) hidden_norm = N(NormOptions{options.feed_forward, options.norm_epsilon, options.bias});
+        if (has_norm_)
+            hidden_norm = N(NormOptions{.width = options.feed_forward,
+                                        .epsilon = options.norm_epsilon,
+                                        .bias = options.bias,
+                                        .kind = options.norm_kind});
     }
 
     std::size_t width() const { return linear1.in(); }

@@ -66,7 +66,8 @@ public:
 protected:
     /// @param depth of the first layer
     LayerStack(const char* name, const AnyPlacement& placement, const Options& options, Depth depth)
-        : output(Output::output(placement, {options.width}, {options.width, options.epsilon, options.bias})),
+        : output(Output::output(placement, {options.width},
+                                {.epsilon = options.epsilon, .bias = options.bias, .kind = options.norm})),
           name_(name),
           options_(options),
           streams_(placement.streams()),

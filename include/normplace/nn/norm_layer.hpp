@@ -10,15 +10,17 @@
 
 #include <normplace/detail/kernels.hpp>
 #include <normplace/nn/parameters.hpp>
+#include <normplace/placement/norm_kind.hpp>
 
 namespace normplace {
 
 struct NormOptions {
-    std::size_t width = 0;  ///< D
-    double epsilon = 1e-5;  ///< for those that divide
-    bool bias = true;       ///< for those that have one
-    double alpha = 0.5;     ///< DyT's, at the start
-    double gain = 1.0;      ///< what the gain multiplies by at the start
+    std::size_t width = 0;                 ///< D
+    double epsilon = 1e-5;                 ///< for those that divide
+    bool bias = true;                      ///< for those that have one
+    double alpha = 0.5;                    ///< DyT's, at the start
+    NormKind kind = NormKind::layer_norm;  ///< of AnyNorm alone: the others are their kind
+    double gain = 1.0;                     ///< what the gain multiplies by at the start
 };
 
 /// What a norm has: `Scalar`, `Gradients`, `Cache`, a constructor from NormOptions, `forward(x, y, cache)` and
