@@ -11,6 +11,7 @@
 #include <normplace/measure/compare.hpp>
 #include <normplace/measure/encoder_decoder.hpp>
 #include <normplace/measure/measure.hpp>
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/attention.hpp>
 #include <normplace/nn/blas_description.hpp>
 #include <normplace/nn/cross_entropy.hpp>

@@ -93,13 +93,16 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     LossMoments loss = loss_moments(target, decoder_model, last, decoder_output.ends_in_norm(), softmax);
     sums.add(report.loss, loss.loss);
     sums.add(report.readout, loss.readout);
-    if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, loss.final_norm);
+    if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, norm.own(loss.final_norm));
     StreamKernels gradient = decoder_output.backward(std::move(loss.gradient));
-    if (!decoder_output.norms().empty()) sums.add(report.decoder.final_norm, decoder_output.norms()[0]);
+    if (!decoder_output.norms().empty())
+        sums.add(report.decoder.final_norm,
+                 sum_of(decoder_output.norms()[0], norm.own(decoder_output.at_final_norm(loss.lean, loss.hidden))));
 
-    sums.add_gradient(
-        report.decoder.input, target.layout,
-        decoder.backward(target.layout, std::move(gradient), decoder_layers, loss.last_norm, decoder_scores, sums));
+    sums.add_gradient(report.decoder.input, target.layout,
+                      decoder.backward(target.layout, std::move(gradient), decoder_layers,
+                                       decoder_output.at_first_stream(loss.lean, loss.hidden, decoder.output()),
+                                       decoder_scores, sums));
     sums.add_gradient(report.memory, source.layout, memory.moments.gradient);
     gradient = encoder_output.backward(memory.moments.gradient);
     if (!encoder_output.norms().empty()) sums.add(report.encoder.final_norm, encoder_output.norms()[0]);
@@ -126,13 +129,18 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
 
 }  // namespace detail
 
-/// The prediction for random tokens, with placement PE in the encoder and PD in the decoder. O(L S^2).
+/// The prediction for random tokens. O(L S^2).
 /// @throws std::invalid_argument when the model's sizes do not fit (EncoderDecoderModel::check)
+inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder, const AnyPlacement& decoder,
+                                                    const EncoderDecoderModel& model) {
+    model.check();
+    return detail::predict_encoder_decoder(encoder, decoder, model);
+}
+/// PE is the encoder's placement and PD the decoder's.
 template <class PE, class PD>
 EncoderDecoderReport predict_encoder_decoder(const EncoderDecoderModel& model) {
     static_assert(explain_placement<PE>() && explain_placement<PD>());
-    model.check();
-    return detail::predict_encoder_decoder(any_placement<PE>, any_placement<PD>, model);
+    return predict_encoder_decoder(any_placement<PE>, any_placement<PD>, model);
 }
 
 }  // namespace normplace

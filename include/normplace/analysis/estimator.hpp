@@ -31,10 +31,7 @@ public:
     Estimator& operator=(const Estimator&) = delete;
 
     /// By what the placement multiplies the second moment of what enters the stack.
-    double input_square() const {
-        const double gain = placement_.embedding_gain({.layers = model_.layers});
-        return gain * gain;
-    }
+    double input_square() const { return detail::input_square(placement_, model_); }
 
     void add(const PredictionInput& input) {
         sums_.next_input();
@@ -49,12 +46,15 @@ public:
         LossMoments loss = loss_moments(input, model_, last, output.ends_in_norm(), softmax_);
         sums_.add(report_.loss, loss.loss);
         sums_.add(report_.readout, loss.readout);
-        if (output.ends_in_norm()) sums_.add(report_.final_norm, loss.final_norm);
+        if (output.ends_in_norm()) sums_.add(report_.final_norm, norm_.own(loss.final_norm));
 
         StreamKernels at_streams = output.backward(std::move(loss.gradient));
-        if (!output.norms().empty()) sums_.add(report_.final_norm, output.norms()[0]);
+        if (!output.norms().empty())
+            sums_.add(report_.final_norm,
+                      sum_of(output.norms()[0], norm_.own(output.at_final_norm(loss.lean, loss.hidden))));
         const TokenKernel gradient =
-            stack.backward(layout, std::move(at_streams), layers_, loss.last_norm, scores_, sums_);
+            stack.backward(layout, std::move(at_streams), layers_,
+                           output.at_first_stream(loss.lean, loss.hidden, stack.output()), scores_, sums_);
         sums_.add_gradient(report_.input, layout, gradient);
         if (input.batch) add_embeddings(*input.batch, layout, gradient);
     }

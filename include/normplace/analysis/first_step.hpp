@@ -27,16 +27,29 @@ namespace normplace {
 
 /// Whether the theory of the first step covers the placement: it has one stream, no learned factors and no norms inside
 /// the sublayer.
-template <class P>
-inline constexpr bool has_first_step = stream_count<P> == 1 && syntax::count_gates(P::formula) == 0 &&
-                                       !placement_requirement::mentions_inside<P>;
+constexpr bool has_first_step(const AnyPlacement& placement) {
+    return placement.streams() == 1 && syntax::count_gates(placement.formula) == 0 && !placement.has_norms_inside();
+}
+namespace detail {
 template <class P>
 constexpr bool explain_first_step() {
-    static_assert(has_first_step<P>,
+    static_assert(has_first_step(any_placement<P>),
                   "normplace: the first step is predicted for placements with one stream, without learned factors and "
                   "without norms inside the sublayer; measure_first_step has no such limits.");
     return true;
 }
+inline void check_first_step(const AnyPlacement& placement, const ReferenceModel& model) {
+    model.check();
+    if (!has_first_step(placement))
+        throw std::invalid_argument(
+            "predict_first_step: " + std::string(placement.name) +
+            " has several streams, learned factors or norms inside the sublayer, for which there is no theory of the "
+            "first step");
+    if (!normalises(model.norm) || model.norm == NormKind::scale_norm)
+        throw std::invalid_argument("predict_first_step: there is no theory of the first step for " +
+                                    std::string(name(model.norm)));
+}
+}  // namespace detail
 
 /// The text of one step: the batch that gives the gradients, and the next one, of which the first sequence is looked
 /// at.
@@ -130,27 +143,38 @@ private:
 
 /// The step for the reference model's random tokens.
 /// @throws std::invalid_argument when the model's sizes do not fit (ReferenceModel::check)
-template <class P>
-FirstStep first_step(const ReferenceModel& model, const StepRule& rule) {
-    static_assert(explain_placement<P>() && explain_first_step<P>());
-    model.check();
-    detail::NetworkBeforeStep network(any_placement<P>, model, rule, detail::random_tokens(model));
+inline FirstStep first_step(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule) {
+    detail::check_first_step(placement, model);
+    detail::NetworkBeforeStep network(placement, model, rule,
+                                      detail::random_tokens(model, detail::input_square(placement, model)));
     detail::NewSequence next = detail::random_sequence(network.crossing());
     return {std::move(network), std::move(next), rule};
 }
 
+template <class P>
+FirstStep first_step(const ReferenceModel& model, const StepRule& rule) {
+    static_assert(explain_placement<P>() && detail::explain_first_step<P>());
+    return first_step(any_placement<P>, model, rule);
+}
+
 /// The step for given text. O(L (B S)^2 S) for each learning rate.
 /// @throws std::invalid_argument when a batch does not fit the model's batch, sequence or vocabulary
-template <class P>
-FirstStep first_step(const ReferenceModel& model, const StepRule& rule, const StepBatches& batches) {
-    static_assert(explain_placement<P>() && explain_first_step<P>());
-    model.check();
+inline FirstStep first_step(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
+                            const StepBatches& batches) {
+    detail::check_first_step(placement, model);
     detail::check_batch(model, batches.batch);
     detail::check_batch(model, batches.next);
-    detail::NetworkBeforeStep network(any_placement<P>, model, rule, detail::given_tokens(batches.batch));
+    detail::NetworkBeforeStep network(placement, model, rule,
+                                      detail::given_tokens(batches.batch, detail::input_square(placement, model)));
     detail::NewSequence next =
         detail::given_sequence(network.crossing(), network.input_gradient(), rule, batches.batch, batches.next);
     return {std::move(network), std::move(next), rule};
+}
+
+template <class P>
+FirstStep first_step(const ReferenceModel& model, const StepRule& rule, const StepBatches& batches) {
+    static_assert(explain_placement<P>() && detail::explain_first_step<P>());
+    return first_step(any_placement<P>, model, rule, batches);
 }
 
 namespace detail {
@@ -227,15 +251,19 @@ inline void check_learning_rates(const std::vector<double>& learning_rates) {
 
 /// The report of the step for the reference model's random tokens, with the network at each of the learning rates.
 /// @throws std::invalid_argument when the model's sizes do not fit, or a learning rate is negative or not finite
+inline FirstStepReport predict_first_step(const AnyPlacement& placement, const ReferenceModel& model,
+                                          const StepRule& rule, const std::vector<double>& learning_rates = {}) {
+    detail::check_learning_rates(learning_rates);
+    detail::FirstStepMean mean(detail::empty_first_step_report(placement, model, rule));
+    mean.add(first_step(placement, model, rule), learning_rates);
+    return mean.finish();
+}
 template <class P>
 FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& rule,
                                    const std::vector<double>& learning_rates = {}) {
-    detail::check_learning_rates(learning_rates);
-    detail::FirstStepMean mean(detail::empty_first_step_report(any_placement<P>, model, rule));
-    mean.add(first_step<P>(model, rule), learning_rates);
-    return mean.finish();
+    static_assert(explain_placement<P>() && detail::explain_first_step<P>());
+    return predict_first_step(any_placement<P>, model, rule, learning_rates);
 }
-
 template <class P>
 FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& rule,
                                    std::initializer_list<double> learning_rates) {
@@ -244,15 +272,21 @@ FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& 
 
 /// The mean over the steps of given texts: of moments, of ln eta_half, and of the response's square.
 /// @throws std::invalid_argument also when there are no batches, or one does not fit
+inline FirstStepReport predict_first_step(const AnyPlacement& placement, const ReferenceModel& model,
+                                          const StepRule& rule, const std::vector<StepBatches>& batches,
+                                          const std::vector<double>& learning_rates = {}) {
+    detail::check_learning_rates(learning_rates);
+    if (batches.empty()) throw std::invalid_argument("predict_first_step: there are no batches, expected at least 1");
+    detail::FirstStepMean mean(detail::empty_first_step_report(placement, model, rule));
+    for (const StepBatches& step : batches) mean.add(first_step(placement, model, rule, step), learning_rates);
+    return mean.finish();
+}
 template <class P>
 FirstStepReport predict_first_step(const ReferenceModel& model, const StepRule& rule,
                                    const std::vector<StepBatches>& batches,
                                    const std::vector<double>& learning_rates = {}) {
-    detail::check_learning_rates(learning_rates);
-    if (batches.empty()) throw std::invalid_argument("predict_first_step: there are no batches, expected at least 1");
-    detail::FirstStepMean mean(detail::empty_first_step_report(any_placement<P>, model, rule));
-    for (const StepBatches& step : batches) mean.add(first_step<P>(model, rule, step), learning_rates);
-    return mean.finish();
+    static_assert(explain_placement<P>() && detail::explain_first_step<P>());
+    return predict_first_step(any_placement<P>, model, rule, batches, learning_rates);
 }
 
 }  // namespace normplace

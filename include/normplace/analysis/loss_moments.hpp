@@ -23,11 +23,22 @@ struct LossMoments {
     double readout = 0.0;    // E ||dLoss/dU||^2
     NormSquares final_norm;  // zero where there is none
     // The prediction leans on the readout that made it: E p_v u_v = (1 - m2)/D h, so the gradient has a mean along the
-    // hidden state h itself. A norm's Jacobian takes it away, but its own gain and bias see it first: that of the final
-    // norm, or else of the last block's.
-    NormSquares last_norm;
+    // hidden state h itself, `lean` h. A norm's Jacobian takes it away, but its own gain and bias see it first: that of
+    // the final norm, or else of the last block's.
+    double lean = 0.0;
+    TokenKernel hidden;    // covariances of h
     TokenKernel gradient;  // at the stack's output
 };
+
+/// What a gradient lean h, mean over tokens, gives to a norm whose value is u: the gain's mean over tokens of h o u,
+/// and the bias's of h. From the covariances of h, of u, and of h with u; all are Gaussian.
+inline NormSquares leaning(const TokenLayout& layout, double width, double lean, const TokenKernel& h,
+                           const TokenKernel& u, const TokenKernel& both) {
+    const double pairs = layout.tokens() * layout.tokens(), mean = layout.trace(both) / layout.tokens();
+    const double square = width * lean * lean;
+    return {square * (mean * mean + (layout.inner(h, u) + layout.inner(both, both)) / pairs),
+            square * layout.total(h) / pairs};
+}
 
 inline LossMoments loss_moments(const PredictionInput& input, const ReferenceModel& model, const TokenKernel& stream,
                                 bool with_final_norm, SoftmaxTable& table) {
@@ -53,17 +64,18 @@ inline LossMoments loss_moments(const PredictionInput& input, const ReferenceMod
     double lean = 0.0;
     for (std::size_t i = 0; i < softmax.size(); ++i)
         lean += (1.0 - softmax[i].concentration) / (width * static_cast<double>(softmax.size()));
-    result.last_norm = {width * lean * lean * (1.0 + 2.0 * layout.inner(hidden, hidden) / pairs),
-                        width * lean * lean * layout.total(hidden) / pairs};
+    result.lean = lean;
     result.readout = width * layout.inner(logits_gradient, hidden);
     result.gradient = std::move(logits_gradient);
     for (double& g : result.gradient) g /= width;
     if (with_final_norm) {
-        result.final_norm = {width * layout.inner(result.gradient, hidden) + result.last_norm.gain,
-                             width * layout.total(result.gradient) + result.last_norm.bias};
+        result.final_norm =
+            sum_of({width * layout.inner(result.gradient, hidden), width * layout.total(result.gradient)},
+                   leaning(layout, width, lean, hidden, hidden, hidden));
         layout.for_each_entry(
             [&](std::size_t e, std::size_t i, std::size_t j) { result.gradient[e] /= root[i] * root[j]; });
     }
+    result.hidden = std::move(hidden);
     return result;
 }
 

@@ -91,6 +91,11 @@ public:
         return result;
     }
 
+    /// Covariances of the first result with the first stream; of a norm's value; and of that result with it.
+    TokenKernel result_with_stream() const { return between(results_[0], of(0)); }
+    TokenKernel norm_value(std::size_t index) const { return combine(outputs_[index]); }
+    TokenKernel result_with_norm(std::size_t index) const { return between(results_[0], outputs_[index]); }
+
     /// E f(x)^2 per entry, averaged over tokens. Needs forward's state.
     double branch_square() const { return branch_mean_.same; }
 
@@ -455,8 +460,8 @@ private:
     void back_through_norm(std::size_t step, Path& path) {
         const std::size_t index = plan_.steps[step].index;
         const TokenKernel gradient = kernel(path, path);
-        norms[index] = {width_ * norm_.gain_share() * layout_.inner(gradient, combine(outputs_[index])),
-                        width_ * norm_.bias_share() * layout_.total(gradient)};
+        norms[index] =
+            norm_.own({width_ * layout_.inner(gradient, combine(outputs_[index])), width_ * layout_.total(gradient)});
         const double start = plan_.norms[index].start;
         const PerToken& root = roots_[index];
         if (norm_.is_elementwise()) {

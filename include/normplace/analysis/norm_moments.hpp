@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include <normplace/analysis/activation_kernel.hpp>
 #include <normplace/placement/norm_kind.hpp>
@@ -16,6 +17,8 @@ namespace normplace {
 struct NormSquares {
     double gain = 0.0, bias = 0.0;
 };
+
+inline NormSquares sum_of(const NormSquares& a, const NormSquares& b) { return {a.gain + b.gain, a.bias + b.bias}; }
 
 class NormMoments {
 public:
@@ -44,12 +47,15 @@ public:
         return {pair.value, square * pair.derivative};
     }
 
-    /// Of the D entries' squared gradient norms, what the norm's own parameters have.
-    double gain_share() const {
-        if (kind == NormKind::unit_norm) return 0.0;
-        return kind == NormKind::scale_norm ? 1.0 / width_ : 1.0;
+    /// What the norm's own parameters have of what D gains and biases would. ScaleNorm's one length has no theory: the
+    /// gradient's sum along the token, to which norms that follow leave next to nothing.
+    NormSquares own(const NormSquares& each) const {
+        switch (kind) {
+            case NormKind::unit_norm: return {0.0, 0.0};
+            case NormKind::scale_norm: return {std::numeric_limits<double>::quiet_NaN(), 0.0};
+            default: return each;
+        }
     }
-    double bias_share() const { return kind == NormKind::unit_norm || kind == NormKind::scale_norm ? 0.0 : 1.0; }
 
 private:
     struct Tanh {

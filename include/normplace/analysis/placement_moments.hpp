@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <normplace/analysis/loss_moments.hpp>
 #include <normplace/analysis/moments.hpp>
 #include <normplace/placement/placement.hpp>
 
@@ -52,7 +53,7 @@ public:
     /// that by itself
     OutputMoments(const AnyPlacement& placement, const TokenLayout& layout, double width, const NormMoments& norm,
                   bool before_norm)
-        : plan_(plan(placement.output, Depth{}, placement.streams())) {
+        : layout_(layout), width_(width), plan_(plan(placement.output, Depth{}, placement.streams())) {
         ends_in_norm_ = before_norm && is_norm(plan_, plan_.results[0]) && normalises(norm.kind);
         if (ends_in_norm_) {
             plan_.results[0] = plan_.steps.back().input;
@@ -73,7 +74,20 @@ public:
     /// The final norm, if it was passed.
     const std::vector<NormSquares>& norms() const { return block_->norms; }
 
+    /// What a gradient lean h along the output h gives to a norm that ends the first stream, and to the final norm.
+    /// Needs forward's state.
+    NormSquares at_first_stream(double lean, const TokenKernel& h, const StreamKernels& streams) const {
+        if (ends_in_norm_) return {};  // which takes it away
+        return leaning(layout_, width_, lean, h, streams[0], block_->result_with_stream());
+    }
+    NormSquares at_final_norm(double lean, const TokenKernel& h) const {
+        if (block_->norms.empty()) return {};
+        return leaning(layout_, width_, lean, h, block_->norm_value(0), block_->result_with_norm(0));
+    }
+
 private:
+    const TokenLayout& layout_;
+    double width_;
     Plan plan_;
     bool ends_in_norm_ = false;
     NoSublayerMoments no_sublayer_;

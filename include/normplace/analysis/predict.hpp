@@ -18,26 +18,33 @@ namespace normplace {
 /// The prediction for the reference model's random tokens. O(L) when tokens are exchangeable, O(L S^2) under a causal
 /// mask.
 /// @throws std::invalid_argument when the model's sizes do not fit (ReferenceModel::check)
+inline GradientReport predict(const AnyPlacement& placement, const ReferenceModel& model) {
+    model.check();
+    detail::Estimator estimator(placement, model);
+    estimator.add(detail::random_tokens(model, estimator.input_square()));
+    return estimator.finish();
+}
 template <class P>
 GradientReport predict(const ReferenceModel& model) {
     static_assert(explain_placement<P>());
-    model.check();
-    detail::Estimator estimator(any_placement<P>, model);
-    estimator.add(detail::random_tokens(model, estimator.input_square()));
-    return estimator.finish();
+    return predict(any_placement<P>, model);
 }
 
 /// The prediction for given batches: root mean square over them of norms, mean of moments. O(L (B S)^2) for each.
 /// @throws std::invalid_argument when there is no batch, or one does not fit the model's batch, sequence or vocabulary
-template <class P>
-GradientReport predict(const ReferenceModel& model, const std::vector<TokenBatch>& batches) {
-    static_assert(explain_placement<P>());
+inline GradientReport predict(const AnyPlacement& placement, const ReferenceModel& model,
+                              const std::vector<TokenBatch>& batches) {
     model.check();
     if (batches.empty()) throw std::invalid_argument("predict: there are no batches, expected at least 1");
     for (const TokenBatch& batch : batches) detail::check_batch(model, batch);
-    detail::Estimator estimator(any_placement<P>, model);
+    detail::Estimator estimator(placement, model);
     for (const TokenBatch& batch : batches) estimator.add(detail::given_tokens(batch, estimator.input_square()));
     return estimator.finish();
+}
+template <class P>
+GradientReport predict(const ReferenceModel& model, const std::vector<TokenBatch>& batches) {
+    static_assert(explain_placement<P>());
+    return predict(any_placement<P>, model, batches);
 }
 
 }  // namespace normplace

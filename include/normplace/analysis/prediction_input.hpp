@@ -12,6 +12,7 @@
 #include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/token_batch.hpp>
 #include <normplace/analysis/token_kernel.hpp>
+#include <normplace/placement/placement.hpp>
 
 namespace normplace::detail {
 
@@ -36,6 +37,12 @@ inline PredictionInput random_tokens(const ReferenceModel& model, double scale =
     for (std::size_t i = 0; i < input.layout.classes(); ++i)
         input.stream[input.layout.diagonal(i)] = scale, input.same_target[input.layout.diagonal(i)] = 1.0;
     return input;
+}
+
+/// The square of the placement's gain on embeddings.
+inline double input_square(const AnyPlacement& placement, const ReferenceModel& model) {
+    const double gain = placement.embedding_gain({.layers = model.layers});
+    return gain * gain;
 }
 
 inline void check_batch(const ReferenceModel& model, const TokenBatch& batch) {

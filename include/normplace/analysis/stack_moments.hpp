@@ -168,7 +168,7 @@ public:
                 BlockMoments block = make(layout, l, kind, sublayer);
                 block.prepare(streams_.back(), fluctuations_.back());
                 gradient = block.backward(gradient);
-                if (kind == SublayerKind::feed_forward && l == model_.layers && placement_.output == x)
+                if (kind == SublayerKind::feed_forward && l == model_.layers)
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
                 sums.add(sublayer_report, block, sublayer);
             };
@@ -223,8 +223,9 @@ private:
         const Plan& plan = plans_.at(depth);
         if (!is_norm(plan, plan.results[0]) || !normalises(norm_.kind)) return;
         NormSquares& norm = block.norms[plan.steps[plan.results[0][0].source - plan.streams].index];
-        norm.gain += last_norm.gain;
-        norm.bias += last_norm.bias;
+        const NormSquares more = norm_.own(last_norm);
+        norm.gain += more.gain;
+        norm.bias += more.bias;
     }
     /// W_q and W_k have no prediction where the scores are too large.
     template <class Report>

@@ -168,20 +168,23 @@ inline WarmUpAdvice warm_up_advice(const FirstStepReport& report, const WarmUpTr
 
 /// @param learning_rate the wanted one; NaN: none in particular
 /// @throws std::invalid_argument when the report is of another placement, or the learning rate is not positive
-template <class P>
-WarmUpAdvice warm_up_advice(const FirstStepReport& report, double learning_rate = not_available) {
-    static_assert(explain_placement<P>());
-    if (report.placement != P::name)
+inline WarmUpAdvice warm_up_advice(const AnyPlacement& placement, const FirstStepReport& report,
+                                   double learning_rate = not_available) {
+    if (report.placement != placement.name)
         throw std::invalid_argument("warm_up_advice: the report is of " + report.placement + ", not of " +
-                                    std::string(P::name));
+                                    std::string(placement.name));
     if (!std::isnan(learning_rate) && !(learning_rate > 0.0 && std::isfinite(learning_rate)))
         throw std::invalid_argument("warm_up_advice: the learning rate is " + std::to_string(learning_rate) +
                                     ", expected a positive finite number");
-    const AnyPlacement& placement = any_placement<P>;
     const detail::WarmUpTraits traits{!syntax::skip_is_normalised(placement.formula),
                                       syntax::count_norms(placement.formula) > 0 || placement.final_norm(),
                                       placement.formula == PostLN::formula};
     return detail::warm_up_advice(report, traits, learning_rate);
+}
+template <class P>
+WarmUpAdvice warm_up_advice(const FirstStepReport& report, double learning_rate = not_available) {
+    static_assert(explain_placement<P>());
+    return warm_up_advice(any_placement<P>, report, learning_rate);
 }
 
 }  // namespace normplace

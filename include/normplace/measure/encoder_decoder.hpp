@@ -179,13 +179,19 @@ EncoderDecoderReport measure_encoder_decoder(const AnyPlacement& encoder, const 
 /// the decoder, in scalar T, over `options.seeds` seeds. Seed s always draws the same weights and data, whatever the
 /// number of seeds and threads.
 /// @throws std::invalid_argument when the model does not fit or seeds is 0
+template <class T = float>
+EncoderDecoderReport measure_encoder_decoder(const AnyPlacement& encoder, const AnyPlacement& decoder,
+                                             const EncoderDecoderModel& model,
+                                             const MeasureEncoderDecoderOptions& options = {}) {
+    model.check();
+    detail::require_positive("measure_encoder_decoder", "seeds", options.seeds);
+    return detail::measure_encoder_decoder<T>(encoder, decoder, model, options);
+}
 template <class PE, class PD, class T = float>
 EncoderDecoderReport measure_encoder_decoder(const EncoderDecoderModel& model,
                                              const MeasureEncoderDecoderOptions& options = {}) {
     static_assert(explain_placement<PE>() && explain_placement<PD>());
-    model.check();
-    detail::require_positive("measure_encoder_decoder", "seeds", options.seeds);
-    return detail::measure_encoder_decoder<T>(any_placement<PE>, any_placement<PD>, model, options);
+    return measure_encoder_decoder<T>(any_placement<PE>, any_placement<PD>, model, options);
 }
 
 }  // namespace normplace

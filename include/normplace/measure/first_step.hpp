@@ -107,7 +107,7 @@ FirstStepReport measure_first_step(const AnyPlacement& placement, const Referenc
 
 }  // namespace detail
 
-/// Measures the first optimizer step on the reference model under placement P, in scalar T. For each seed:
+/// Measures the first optimizer step on the reference model under the placement, in scalar T. For each seed:
 ///
 ///     theta_0, batch        as `measure` draws them; with a text byte_batch number 2 s, and 2 s + 1 is the next batch
 ///     u = update(gradient of the batch's loss), for all parameters, the tables' among them
@@ -126,16 +126,21 @@ FirstStepReport measure_first_step(const AnyPlacement& placement, const Referenc
 /// Seed s always draws the same, whatever the number of seeds and threads.
 /// @throws std::invalid_argument when the model does not fit, seeds is 0, a learning rate is negative or not finite, or
 ///         the text is too short (with the length it would need) or its bytes are not all tokens of the vocabulary
-template <class P, class T = float>
-FirstStepReport measure_first_step(const ReferenceModel& model, const StepRule& rule,
+template <class T = float>
+FirstStepReport measure_first_step(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                                    const MeasureFirstStepOptions& options = {}) {
-    static_assert(explain_placement<P>());
     model.check();
     detail::require_positive("measure_first_step", "seeds", options.seeds);
     for (const double learning_rate : options.learning_rates)
         detail::require_at_least_0("measure_first_step", "learning rate", learning_rate);
     if (options.text) detail::require_text("measure_first_step", model, *options.text, 2 * options.seeds);
-    return detail::measure_first_step<T>(any_placement<P>, model, rule, options);
+    return detail::measure_first_step<T>(placement, model, rule, options);
+}
+template <class P, class T = float>
+FirstStepReport measure_first_step(const ReferenceModel& model, const StepRule& rule,
+                                   const MeasureFirstStepOptions& options = {}) {
+    static_assert(explain_placement<P>());
+    return measure_first_step<T>(any_placement<P>, model, rule, options);
 }
 
 }  // namespace normplace

@@ -7,14 +7,12 @@
 //     measured.layers.back().w2.standard_error
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include <normplace/analysis/estimator.hpp>
 #include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/reference_network.hpp>
 
@@ -61,19 +59,6 @@ void read_seed(ReferenceNetwork<T>& network, GradientReport& report) {
     }
 }
 
-/// Those that are predicted, where learned factors start by laws that may ask for them.
-inline std::vector<double> branch_squares(const AnyPlacement& placement, const ReferenceModel& model,
-                                          const std::optional<std::string_view>& text, std::size_t seeds) {
-    if (!syntax::has_gate_law(placement.formula)) return {};
-    Estimator estimator(placement, model);
-    if (!text) estimator.add(random_tokens(model, estimator.input_square()));
-    else
-        for (std::size_t batch = 0; batch < std::min<std::size_t>(seeds, 8); ++batch)
-            estimator.add(
-                given_tokens(byte_batch(*text, model.batch, model.sequence, batch), estimator.input_square()));
-    return estimator.finish().branch_squares();
-}
-
 template <class T>
 GradientReport measure(const AnyPlacement& placement, const ReferenceModel& model, const MeasureOptions& options) {
     using Network = ReferenceNetwork<T>;
@@ -94,17 +79,21 @@ GradientReport measure(const AnyPlacement& placement, const ReferenceModel& mode
 
 }  // namespace detail
 
-/// Measures the gradients of the reference model under placement P, in scalar T, over `options.seeds` seeds. Seed s
+/// Measures the gradients of the reference model under the placement, in scalar T, over `options.seeds` seeds. Seed s
 /// always draws the same weights and data, whatever the number of seeds and threads.
 /// @throws std::invalid_argument when the model does not fit, seeds is 0, or the text is too short (with the length it
 ///         would need) or its bytes are not all tokens of the vocabulary
-template <class P, class T = float>
-GradientReport measure(const ReferenceModel& model, const MeasureOptions& options = {}) {
-    static_assert(explain_placement<P>());
+template <class T = float>
+GradientReport measure(const AnyPlacement& placement, const ReferenceModel& model, const MeasureOptions& options = {}) {
     model.check();
     detail::require_positive("measure", "seeds", options.seeds);
     if (options.text) detail::require_text("measure", model, *options.text, options.seeds);
-    return detail::measure<T>(any_placement<P>, model, options);
+    return detail::measure<T>(placement, model, options);
+}
+template <class P, class T = float>
+GradientReport measure(const ReferenceModel& model, const MeasureOptions& options = {}) {
+    static_assert(explain_placement<P>());
+    return measure<T>(any_placement<P>, model, options);
 }
 
 }  // namespace normplace

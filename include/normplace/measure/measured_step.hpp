@@ -25,7 +25,7 @@ template <class T>
 class MeasuredStep {
 public:
     MeasuredStep(const AnyPlacement& placement, const ReferenceModel& model, bool with_tokens)
-        : network_(placement, model, with_tokens),
+        : network_(placement, model, with_tokens, branch_squares(placement, model, {}, 0)),
           parameters_(network_.stack_parameters()),
           start_(entry_count(parameters_)),
           ahead_(model.batch * model.sequence * model.width) {

@@ -5,6 +5,7 @@
 // the parameters between.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <normplace/analysis/estimator.hpp>
 #include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/token_batch.hpp>
 #include <normplace/nn/any_norm.hpp>
@@ -33,6 +35,19 @@ inline void require_byte_vocabulary(const char* who, const ReferenceModel& model
 inline void require_text(const char* who, const ReferenceModel& model, std::string_view text, std::size_t batches) {
     require_byte_vocabulary(who, model);
     byte_batch(text, model.batch, model.sequence, batches - 1);
+}
+
+/// EncoderOptions::branch_squares: those that are predicted, where learned factors start by laws that may ask for them.
+inline std::vector<double> branch_squares(const AnyPlacement& placement, const ReferenceModel& model,
+                                          const std::optional<std::string_view>& text, std::size_t seeds) {
+    if (!syntax::has_gate_law(placement.formula)) return {};
+    Estimator estimator(placement, model);
+    if (!text) estimator.add(random_tokens(model, estimator.input_square()));
+    else
+        for (std::size_t batch = 0; batch < std::min<std::size_t>(seeds, 8); ++batch)
+            estimator.add(
+                given_tokens(byte_batch(*text, model.batch, model.sequence, batch), estimator.input_square()));
+    return estimator.finish().branch_squares();
 }
 
 /// The next seed reuses its memory. One per thread.

@@ -98,7 +98,7 @@ AnyOptimizer<T> optimizer_of(const StepRule& rule, const ParameterList<T>& param
 template <class T>
 ShortTraining train_shortly(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
                             const ShortTrainingOptions& options) {
-    ReferenceNetwork<T> network(placement, model, true);
+    ReferenceNetwork<T> network(placement, model, true, branch_squares(placement, model, {}, 0));
     network.draw_weights(options.seed);
     const ParameterList<T> parameters = network.parameters();
     TrainingLoop<T> loop(parameters, optimizer_of(rule, parameters),
@@ -124,15 +124,15 @@ ShortTraining train_shortly(const AnyPlacement& placement, const ReferenceModel&
 
 }  // namespace detail
 
-/// Trains the reference model under placement P, in scalar T: all parameters, the readout's and the tables' among them,
-/// each batch B sequences of S bytes from random places of the text. The optimizer is the one whose first step the rule
-/// is: Adam or AdamW with averages that decay at 0.9 and 0.999, or SGD. Ends early when loss or gradient are no longer
-/// finite.
+/// Trains the reference model under the placement, in scalar T: all parameters, the readout's and the tables' among
+/// them, each batch B sequences of S bytes from random places of the text. The optimizer is the one whose first step
+/// the rule is: Adam or AdamW with averages that decay at 0.9 and 0.999, or SGD. Ends early when loss or gradient are
+/// no longer finite.
 /// @throws std::invalid_argument when the model does not fit or is not causal, steps is 0, the learning rate is
 ///         negative or not finite, or the text is shorter than S + 1 bytes or its bytes are not all tokens
-template <class P, class T = float>
-ShortTraining train_shortly(const ReferenceModel& model, const StepRule& rule, const ShortTrainingOptions& options) {
-    static_assert(explain_placement<P>());
+template <class T = float>
+ShortTraining train_shortly(const AnyPlacement& placement, const ReferenceModel& model, const StepRule& rule,
+                            const ShortTrainingOptions& options) {
     constexpr const char* who = "train_shortly";
     model.check();
     detail::require(model.causal, who, "the model is not causal, so that a token would see the byte to be predicted");
@@ -144,7 +144,12 @@ ShortTraining train_shortly(const ReferenceModel& model, const StepRule& rule, c
                std::to_string(model.sequence) + " bytes and the byte after them need " +
                std::to_string(model.sequence + 1);
     });
-    return detail::train_shortly<T>(any_placement<P>, model, rule, options);
+    return detail::train_shortly<T>(placement, model, rule, options);
+}
+template <class P, class T = float>
+ShortTraining train_shortly(const ReferenceModel& model, const StepRule& rule, const ShortTrainingOptions& options) {
+    static_assert(explain_placement<P>());
+    return train_shortly<T>(any_placement<P>, model, rule, options);
 }
 
 }  // namespace normplace

@@ -30,15 +30,16 @@ struct LanguageModelOptions {
 
 /// Parameters: `embedding.token_embedding.weight`, `embedding.position_embedding.weight`, `stack.layers.0...`,
 /// `readout.weight` (absent when tied).
-template <class P, class T, class N = LayerNorm<T>>
-class LanguageModel {
+/// Of any placement: compiled once for all of them.
+template <class T, class N>
+class AnyLanguageModel {
 public:
     using Scalar = T;
     using Options = LanguageModelOptions;
 
     struct Gradients {
         typename Embedding<T>::Gradients embedding;
-        typename Encoder<P, T, N>::Gradients stack;
+        typename AnyEncoder<T, N>::Gradients stack;
         typename Readout<T>::Gradients readout;
         template <class Self>
         static auto members(Self& self) {
@@ -49,29 +50,30 @@ public:
     struct Cache {
         Tokens tokens;
         Activations<T> x, y, dy;  // (B, S, D)
-        typename Encoder<P, T, N>::Cache stack;
+        typename AnyEncoder<T, N>::Cache stack;
         DropoutKey dropout;  ///< set by the caller before forward; without: no dropout
     };
 
     Embedding<T> embedding;
-    Encoder<P, T, N> stack;
+    AnyEncoder<T, N> stack;
     Readout<T> readout;
 
     /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
-    explicit LanguageModel(const Options& options)
+    AnyLanguageModel(const AnyPlacement& placement, const Options& options)
         : embedding({.vocabulary = options.vocabulary,
                      .width = options.width,
                      .positions = options.positions,
                      .scale = options.tied ? std::sqrt(static_cast<double>(options.width)) : 1.0}),
-          stack({.layers = options.layers,
-                 .width = options.width,
-                 .heads = options.heads,
-                 .feed_forward = options.feed_forward,
-                 .causal = options.causal,
-                 .bias = options.bias,
-                 .epsilon = options.epsilon,
-                 .activation = options.activation}),
+          stack(placement, {.layers = options.layers,
+                            .width = options.width,
+                            .heads = options.heads,
+                            .feed_forward = options.feed_forward,
+                            .causal = options.causal,
+                            .bias = options.bias,
+                            .epsilon = options.epsilon,
+                            .activation = options.activation}),
           readout(options.width, options.vocabulary, options.tied),
+          placement_(placement),
           options_(options) {
         detail::require_positive("LanguageModel", "positions", options.positions);
     }
@@ -86,7 +88,7 @@ public:
             return Initializer(random, Initialization::standard_deviation(std::sqrt(variance)));
         };
         const double readout_variance = 1.0 / static_cast<double>(options_.width);
-        const double gain = any_placement<P>.embedding_gain({.layers = options_.layers});
+        const double gain = placement_.embedding_gain({.layers = options_.layers});
         embedding.initialize(deviation(gain * gain * (options_.tied ? readout_variance : 0.5)));
         stack.initialize(random, scheme);
         readout.initialize(deviation(readout_variance));
@@ -111,7 +113,18 @@ public:
     }
 
 private:
+    AnyPlacement placement_;
     Options options_;
+};
+
+/// Under placement P.
+template <class P, class T, class N = LayerNorm<T>>
+class LanguageModel : public AnyLanguageModel<T, N> {
+    static_assert(explain_placement<P>());
+
+public:
+    /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads
+    explicit LanguageModel(const LanguageModelOptions& options) : AnyLanguageModel<T, N>(any_placement<P>, options) {}
 };
 
 }  // namespace normplace

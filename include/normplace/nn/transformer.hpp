@@ -40,16 +40,17 @@ struct TransformerOptions {
 /// PE and PD are the placements of the encoder and of the decoder. Parameters: `source.token_embedding.weight` (absent
 /// when everything is tied), `target.token_embedding.weight`, `encoder.layers.0...`, `decoder.layers.0...`,
 /// `readout.weight` (absent when tied).
-template <class PE, class PD, class T, class N = LayerNorm<T>>
-class Transformer {
+/// Of any two placements: compiled once for all of them.
+template <class T, class N>
+class AnyTransformer {
 public:
     using Scalar = T;
     using Options = TransformerOptions;
 
     struct Gradients {
         typename Embedding<T>::Gradients source, target;
-        typename Encoder<PE, T, N>::Gradients encoder;
-        typename Decoder<PD, T, N>::Gradients decoder;
+        typename AnyEncoder<T, N>::Gradients encoder;
+        typename AnyDecoder<T, N>::Gradients decoder;
         typename Readout<T>::Gradients readout;
         template <class Self>
         static auto members(Self& self) {
@@ -64,38 +65,40 @@ public:
         Activations<T> x, memory;    // (B, M, D): the encoder's input and output; on the way back, their gradients
         Activations<T> tokens, y;    // (B, S, D): the decoder's input and output; on the way back, their gradients
         Activations<T> dy, dmemory;  // (B, S, D), (B, M, D)
-        typename Encoder<PE, T, N>::Cache encoder;
-        typename Decoder<PD, T, N>::Cache decoder;
+        typename AnyEncoder<T, N>::Cache encoder;
+        typename AnyDecoder<T, N>::Cache decoder;
         DropoutKey dropout;  ///< set by the caller before forward; without: no dropout
     };
 
     Embedding<T> source, target;
-    Encoder<PE, T, N> encoder;
-    Decoder<PD, T, N> decoder;
+    AnyEncoder<T, N> encoder;
+    AnyDecoder<T, N> decoder;
     Readout<T> readout;
 
     /// @throws std::invalid_argument when a size is 0, the width is not divisible by the number of heads, or two
     /// vocabularies are to be one and are not
-    explicit Transformer(const Options& options)
+    AnyTransformer(const AnyPlacement& encoder_placement, const AnyPlacement& decoder_placement, const Options& options)
         : source(embedding(options, options.tied == Tied::everything ? 0 : options.source_vocabulary)),
           target(embedding(options, options.target_vocabulary)),
-          encoder({.layers = options.encoder_layers,
-                   .width = options.width,
-                   .heads = options.heads,
-                   .feed_forward = options.feed_forward,
-                   .bias = options.bias,
-                   .epsilon = options.epsilon,
-                   .activation = options.activation,
-                   .decoder_layers = options.decoder_layers}),
-          decoder({.layers = options.decoder_layers,
-                   .width = options.width,
-                   .heads = options.heads,
-                   .feed_forward = options.feed_forward,
-                   .bias = options.bias,
-                   .epsilon = options.epsilon,
-                   .activation = options.activation,
-                   .encoder_layers = options.encoder_layers}),
+          encoder(encoder_placement, {.layers = options.encoder_layers,
+                                      .width = options.width,
+                                      .heads = options.heads,
+                                      .feed_forward = options.feed_forward,
+                                      .bias = options.bias,
+                                      .epsilon = options.epsilon,
+                                      .activation = options.activation,
+                                      .decoder_layers = options.decoder_layers}),
+          decoder(decoder_placement, {.layers = options.decoder_layers,
+                                      .width = options.width,
+                                      .heads = options.heads,
+                                      .feed_forward = options.feed_forward,
+                                      .bias = options.bias,
+                                      .epsilon = options.epsilon,
+                                      .activation = options.activation,
+                                      .encoder_layers = options.encoder_layers}),
           readout(options.width, options.target_vocabulary, options.tied != Tied::none),
+          encoder_placement_(encoder_placement),
+          decoder_placement_(decoder_placement),
           options_(options) {
         detail::require_positive("Transformer", "source vocabulary", options.source_vocabulary);
         detail::require(
@@ -116,12 +119,12 @@ public:
                 random, Initialization::standard_deviation(gain / std::sqrt(static_cast<double>(options_.width))));
         };
         if (source.vocabulary())
-            source.initialize(tables(any_placement<PE>.embedding_gain({.layers = options_.encoder_layers,
-                                                                       .stack = StackKind::encoder,
-                                                                       .other_layers = options_.decoder_layers})));
-        target.initialize(tables(any_placement<PD>.embedding_gain({.layers = options_.decoder_layers,
-                                                                   .stack = StackKind::decoder,
-                                                                   .other_layers = options_.encoder_layers})));
+            source.initialize(tables(encoder_placement_.embedding_gain({.layers = options_.encoder_layers,
+                                                                        .stack = StackKind::encoder,
+                                                                        .other_layers = options_.decoder_layers})));
+        target.initialize(tables(decoder_placement_.embedding_gain({.layers = options_.decoder_layers,
+                                                                    .stack = StackKind::decoder,
+                                                                    .other_layers = options_.encoder_layers})));
         encoder.initialize(random, scheme);
         decoder.initialize(random, scheme);
         readout.initialize(tables(1.0));
@@ -183,7 +186,20 @@ private:
                              .position_kind = PositionKind::sinusoidal});
     }
 
+    AnyPlacement encoder_placement_, decoder_placement_;
     Options options_;
+};
+
+/// PE is the encoder's placement and PD the decoder's.
+template <class PE, class PD, class T, class N = LayerNorm<T>>
+class Transformer : public AnyTransformer<T, N> {
+    static_assert(explain_placement<PE>() && explain_placement<PD>());
+
+public:
+    /// @throws std::invalid_argument when a size is 0, the width is not divisible by the number of heads, or two
+    /// vocabularies are to be one and are not
+    explicit Transformer(const TransformerOptions& options)
+        : AnyTransformer<T, N>(any_placement<PE>, any_placement<PD>, options) {}
 };
 
 }  // namespace normplace

@@ -131,12 +131,15 @@ double initial_gain(Role role, const Depth& depth) {
     }
 }
 
-/// The norms inside the sublayer: P::inside, or none.
+namespace detail {
+inline SublayerNorms no_norms_inside(const Depth&) { return {}; }
+/// P::inside, or none.
 template <class P>
-SublayerNorms norms_inside(const Depth& depth) {
-    if constexpr (placement_requirement::mentions_inside<P>) return P::inside(depth);
-    else return {};
+constexpr auto inside_of() -> SublayerNorms (*)(const Depth&) {
+    if constexpr (placement_requirement::mentions_inside<P>) return &P::inside;
+    else return &no_norms_inside;
 }
+}  // namespace detail
 
 /// How the stack ends: P::output, or norm(x), or x.
 template <class P>
@@ -155,8 +158,9 @@ struct AnyPlacement {
     Formula formula;
     Formula output;  ///< of the stack, from its streams
     double (*gain)(Role, const Depth&);
-    SublayerNorms (*inside)(const Depth&);
+    SublayerNorms (*inside)(const Depth&) = &detail::no_norms_inside;
 
+    constexpr bool has_norms_inside() const { return inside != &detail::no_norms_inside; }
     constexpr std::size_t streams() const { return formula.result_count; }
     /// By what the placement multiplies what enters a stack.
     double embedding_gain(const Depth& first) const { return gain(Role::embedding, first); }
@@ -164,6 +168,7 @@ struct AnyPlacement {
     constexpr bool final_norm() const { return syntax::count_norms(output) > 0; }
 };
 template <class P>
-inline constexpr AnyPlacement any_placement{P::name, P::formula, output_of<P>(), &initial_gain<P>, &norms_inside<P>};
+inline constexpr AnyPlacement any_placement{P::name, P::formula, output_of<P>(), &initial_gain<P>,
+                                            detail::inside_of<P>()};
 
 }  // namespace normplace
