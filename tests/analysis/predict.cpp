@@ -77,24 +77,30 @@ TEST_CASE("the report is complete and positive for every placement of the catalo
     model.initialization = Initialization::gpt2();
     for (const bool causal : {false, true}) {
         model.causal = causal;
-        for_each_placement([&](auto placement) {
-            using P = decltype(placement);
-            GradientReport report = predict<P>(model);
+        for (const AnyPlacement* placement : all_placements()) {
+            GradientReport report = predict(*placement, model);
             CAPTURE(report.placement);
-            CHECK(report.formula == to_string(P::formula));
+            CHECK(report.formula == to_string(placement->formula));
             CHECK(report.layers.size() == 2);
-            CHECK(report.layers[0].attention.norms.size() == syntax::count_norms(P::formula));
             CHECK(report.warnings.empty());
+            // Where a branch or a stream is silent at the start, so are the gradients behind it.
+            const bool silent = placement == &any_placement<SwinV2> || placement == &any_placement<SkipInit>;
             for_each_quantity(report, [&](const std::string& name, double& value, double&) {
                 CAPTURE(name);
-                const bool absent = name.find("embedding") != std::string::npos ||
-                                    (!P::final_norm && name.find("final_norm") != std::string::npos);
-                const bool zero = name.find("key.bias") != std::string::npos || name == "input.token_correlation";
+                const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+                const SublayerNorms inside = placement->inside(Depth{1, 2, SublayerKind::attention});
+                // On a stream that goes on, a number's gradient has no theory; nor has a bias before a key's norm.
+                const bool absent = has("embedding") || (!placement->final_norm() && has("final_norm")) ||
+                                    has(".mix") || (inside.key && has("key.bias"));
+                // The streams are alike at the start, and norms take away what scales both.
+                const bool zero = has("key.bias") || has("key_norm.bias") || name == "input.token_correlation" ||
+                                  has(".in0") || has(".in1");
                 if (absent) CHECK(std::isnan(value));
-                else if (zero) CHECK(value == 0.0);
+                else if (zero) CHECK(value == doctest::Approx(0.0));
+                else if (silent) CHECK(value >= 0.0);
                 else CHECK(value > 0.0);
             });
-        });
+        }
     }
 }
 

@@ -298,6 +298,13 @@ constexpr bool has_gate_law(const Formula& formula) {
     return false;
 }
 
+/// Whether a norm's gain starts at anything but 1.
+constexpr bool has_norm_start(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].start != 1.0) return true;
+    return false;
+}
+
 /// Whether it is not the same everywhere in a stack.
 constexpr bool depends_on_depth(const Formula& formula) {
     for (std::size_t i = 0; i < formula.size; ++i) {
