@@ -99,6 +99,20 @@ public:
     /// E f(x)^2 per entry, averaged over tokens. Needs forward's state.
     double branch_square() const { return branch_mean_.same; }
 
+    /// How many of the gates are the block's own.
+    std::size_t own_gates() const { return plan_.own_gates; }
+    /// Sums up for the layer's first block what the others' backward found for the gates that it lends them.
+    void lend_gates(std::vector<std::pair<Label, double>>& found) {
+        for (std::size_t g = 0; g < gates.size(); ++g) {
+            if (g >= plan_.own_gates) {
+                found.emplace_back(plan_.gates[g].name, gates[g]);
+                continue;
+            }
+            for (const auto& [name, square] : found)
+                if (name == plan_.gates[g].name) gates[g] += square;
+        }
+    }
+
     /// In the order of the plan's norms and gates; backward fills them. A gate's is E||dLoss/d gate||^2.
     std::vector<NormSquares> norms;
     std::vector<double> gates;

@@ -99,7 +99,8 @@ namespace detail {
 inline void name_parameters(const AnyPlacement& placement, const Depth& depth, SublayerReport& report) {
     const Plan there = plan(placement.formula, depth);
     for (const Plan::Norm& norm : there.norms) report.norms.push_back({norm_name(norm.slot), {}, {}});
-    for (const Plan::Gate& gate : there.gates) report.gates.push_back({std::string(gate.name.view()), {}});
+    for (std::size_t g = 0; g < there.own_gates; ++g)
+        report.gates.push_back({std::string(there.gates[g].name.view()), {}});
     const SublayerNorms inside = placement.inside(depth);
     const bool attends = depth.sublayer != SublayerKind::feed_forward;
     for (const auto& [there_is, name] : {std::pair{attends && inside.query, "query_norm"},

@@ -35,8 +35,8 @@ public:
         std::size_t norm = 0, gate = 0;
         for (const std::vector<NormSquares>* norms : {&block.norms, &sublayer.inner_norms})
             for (const NormSquares& squares : *norms) add(report.norms[norm++], squares);
-        for (const std::vector<double>* gates : {&block.gates, &sublayer.inner_gates})
-            for (const double square : *gates) add(report.gates[gate++].gradient, square);
+        for (std::size_t g = 0; g < block.own_gates(); ++g) add(report.gates[gate++].gradient, block.gates[g]);
+        for (const double square : sublayer.inner_gates) add(report.gates[gate++].gradient, square);
     }
     static void add_branch(SublayerReport& report, double square) {
         report.branch_square = std::isnan(report.branch_square) ? square : report.branch_square + square;

@@ -158,6 +158,7 @@ public:
     /// the norm that ends the last block, if one does. Uses forward's state up.
     TokenKernel backward(const TokenLayout& layout, StreamKernels gradient, const std::vector<ReportedLayer>& layers,
                          const NormSquares& last_norm, const ScoreRange& scores, const ReportSums& sums) {
+        std::vector<std::pair<Label, double>> lent;  // squared gradients of gates that a layer's blocks share
         for (std::size_t l = model_.layers; l >= 1; --l) {
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
@@ -170,6 +171,8 @@ public:
                 gradient = block.backward(gradient);
                 if (kind == SublayerKind::feed_forward && l == model_.layers)
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
+                block.lend_gates(lent);
+                if (kind == SublayerKind::attention) lent.clear();
                 sums.add(sublayer_report, block, sublayer);
             };
             LayerReport& layer = *report.layer;

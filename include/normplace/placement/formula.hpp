@@ -67,12 +67,15 @@ struct Gate {
     Label name{};
     Scalar start{};
     bool per_channel = false;
+    bool per_layer = false;  ///< one for all sublayers of a layer, of which the first owns it
     constexpr bool operator==(const Gate&) const = default;
 };
 
 /// One learned number, which starts at `start` or by a law of the depth.
 constexpr Gate learned(const Label& name, double start) { return {name, {{}, start, nullptr}, false}; }
 constexpr Gate learned(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, false}; }
+/// One learned number for all sublayers of a layer.
+constexpr Gate shared(const Label& name, double start) { return {name, {{}, start, nullptr}, false, true}; }
 /// A learned number for each of the D channels.
 constexpr Gate gate(const Label& name, double start) { return {name, {{}, start, nullptr}, true}; }
 constexpr Gate gate(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, true}; }
@@ -309,7 +312,8 @@ constexpr bool has_norm_start(const Formula& formula) {
 constexpr bool depends_on_depth(const Formula& formula) {
     for (std::size_t i = 0; i < formula.size; ++i) {
         const Node& node = formula.nodes[i];
-        if (node.factor.law || node.gate.start.law || node.kind == Node::Kind::choice) return true;
+        if (node.factor.law || node.gate.start.law || node.gate.per_layer || node.kind == Node::Kind::choice)
+            return true;
     }
     return false;
 }
