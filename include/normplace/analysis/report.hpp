@@ -120,12 +120,16 @@ inline GradientReport empty_report(const AnyPlacement& placement, const Referenc
     report.placement = placement.name;
     report.formula = to_string(placement.formula);
     report.model = model;
-    report.layers.resize(model.layers);
-    for (std::size_t l = 1; l <= model.layers; ++l) {
-        LayerReport& layer = report.layers[l - 1];
+    const auto layer_of = [&](std::size_t l) {
+        LayerReport layer;
         detail::name_parameters(placement, {l, model.layers, SublayerKind::attention}, layer.attention);
         detail::name_parameters(placement, {l, model.layers, SublayerKind::feed_forward}, layer.feed_forward);
-    }
+        return layer;
+    };
+    if (syntax::has_one_shape(placement.formula) && !placement.has_norms_inside())
+        report.layers.assign(model.layers, layer_of(1));
+    else
+        for (std::size_t l = 1; l <= model.layers; ++l) report.layers.push_back(layer_of(l));
     report.final_norm.name = "final_norm";
     return report;
 }

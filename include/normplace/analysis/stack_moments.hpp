@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -129,7 +130,7 @@ public:
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
-                BlockMoments block = make(layout, l, kind, sublayer);
+                BlockMoments& block = make(layout, l, kind, sublayer);
                 fluctuations_.push_back(fluctuations_.back());
                 streams_.push_back(block.forward(streams_.back(), fluctuations_.back()));
                 branches_.push_back(branches_.back() + block.branch_square());
@@ -166,7 +167,7 @@ public:
                 streams_.pop_back();
                 fluctuations_.pop_back();
                 branches_.pop_back();
-                BlockMoments block = make(layout, l, kind, sublayer);
+                BlockMoments& block = make(layout, l, kind, sublayer);
                 block.prepare(streams_.back(), fluctuations_.back());
                 gradient = block.backward(gradient);
                 if (kind == SublayerKind::feed_forward && l == model_.layers)
@@ -217,10 +218,14 @@ private:
         return sum;
     }
 
-    BlockMoments make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
+    /// One block after another, in the same memory.
+    BlockMoments& make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
         Depth depth = scales_.depth(layer, kind);
         depth.earlier_branches = branches_.back();
-        return {plans_.at(depth), layout, static_cast<double>(model_.width), norm_, sublayer};
+        const Plan& plan = plans_.at(depth);
+        if (block_) block_->become(plan, sublayer);
+        else block_.emplace(plan, layout, static_cast<double>(model_.width), norm_, sublayer);
+        return *block_;
     }
     void add_to_closing_norm(const Depth& depth, const NormSquares& last_norm, BlockMoments& block) {
         const Plan& plan = plans_.at(depth);
@@ -248,6 +253,7 @@ private:
     ActivationKernel& kernel_;
     SoftmaxTable& softmax_;
     AnyMemory* memory_;
+    std::optional<BlockMoments> block_;
     std::vector<StreamKernels> streams_;
     std::vector<StreamFluctuations> fluctuations_;
     std::vector<double> branches_;  // the sum of E f(x)^2 over the sublayers so far

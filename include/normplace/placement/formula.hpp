@@ -301,6 +301,13 @@ constexpr bool has_gate_law(const Formula& formula) {
     return false;
 }
 
+/// Whether what it computes is everywhere the same but for factors.
+constexpr bool has_one_shape(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].kind == Node::Kind::choice || formula.nodes[i].gate.per_layer) return false;
+    return true;
+}
+
 /// Whether a norm's gain starts at anything but 1.
 constexpr bool has_norm_start(const Formula& formula) {
     for (std::size_t i = 0; i < formula.size; ++i)
