@@ -47,6 +47,7 @@ public:
         sums_.add(report_.loss, loss.loss);
         sums_.add(report_.readout, loss.readout);
         if (output.ends_in_norm()) sums_.add(report_.final_norm, norm_.own(loss.final_norm));
+        else if (!stack.ends_in_norm()) sums_.path.pass_loss(leaning_share(layout, loss));
 
         StreamKernels at_streams = output.backward(std::move(loss.gradient));
         if (!output.norms().empty())
@@ -72,6 +73,7 @@ public:
                 "bound over " +
                 std::to_string(model_.layers) + " layers; the numbers behind that point are inf or NaN");
         scores_.warn("the attention", report_.warnings);
+        sums_.conclude(report_);
         return std::move(report_);
     }
 
