@@ -96,7 +96,9 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     sums.add(report.loss, loss.loss);
     sums.add(report.readout, loss.readout);
     if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, norm.own(loss.final_norm));
-    else if (!decoder.ends_in_norm()) sums.path.pass_loss(leaning_share(target.layout, loss));
+    else if (!decoder.ends_in_norm())
+        sums.judge(report.readout,
+                   sums.path.pass_loss(leaning_share(target.layout, loss), decoder_scores.largest_excess()));
     StreamKernels gradient = decoder_output.backward(std::move(loss.gradient));
     if (!decoder_output.norms().empty())
         sums.add(report.decoder.final_norm,

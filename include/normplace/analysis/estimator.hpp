@@ -47,7 +47,8 @@ public:
         sums_.add(report_.loss, loss.loss);
         sums_.add(report_.readout, loss.readout);
         if (output.ends_in_norm()) sums_.add(report_.final_norm, norm_.own(loss.final_norm));
-        else if (!stack.ends_in_norm()) sums_.path.pass_loss(leaning_share(layout, loss));
+        else if (!stack.ends_in_norm())
+            sums_.judge(report_.readout, sums_.path.pass_loss(leaning_share(layout, loss), scores_.largest_excess()));
 
         StreamKernels at_streams = output.backward(std::move(loss.gradient));
         if (!output.norms().empty())

@@ -110,8 +110,9 @@ public:
             if constexpr (requires { entry.validity; }) {
                 if (entry.norm == 0.0 || (std::isnan(entry.norm) && entry.validity == Validity::holds)) return;
                 if (overflow_) entry.validity = Validity::fails, entry.limit = Limit::overflow;
-                judge(entry, judge_width(report.model.width));
                 if (entry.validity == Validity::fails) entry.norm = not_available;
+                else if (is_narrow(report.model.width))
+                    entry.validity = Validity::less_certain, entry.limit = Limit::narrow;
                 seen.push_back(entry.limit);
             }
         });

@@ -31,6 +31,7 @@ public:
     bool exceeded(double variance) const { return excess(variance) > 1.0; }
     /// In units of the limit. One key gets all the weight, whatever its score.
     double excess(double variance) const { return keys_ > 1 ? variance / limit_ : 0.0; }
+    double largest_excess() const { return excess(largest_); }
     std::size_t keys() const { return keys_; }
     void check(double variance, std::size_t layer) {
         if (!exceeded(variance)) return;
