@@ -191,7 +191,7 @@ TEST_CASE("twenty thousand layers follow the laws of fewer") {
     CHECK(more.layers.back().feed_forward.stream.second_moment.value ==
           doctest::Approx(4.0 * fewer.layers.back().feed_forward.stream.second_moment.value).epsilon(1e-2));
     CHECK(more.layers.back().w2.norm == doctest::Approx(0.5 * fewer.layers.back().w2.norm).epsilon(1e-2));
-    CHECK(more.warnings.empty());
+    CHECK(more.warnings == std::vector<std::string>{explain(Limit::aligned_tokens)});
     // Post-LN stays flat. Its tokens are equal long before the end, which leaves nothing to W_q and W_k, and not NaN.
     for (const LayerReport& layer : post.layers)
         if (!(std::fabs(layer.w2.norm / post.layers.back().w2.norm - 1.0) < 0.15 && layer.wk.norm < 1.0)) {
@@ -237,7 +237,7 @@ TEST_CASE("given tokens: batches are averaged, and text of distinct tokens is no
 
 TEST_CASE("what the theory does not cover is a warning and a NaN, not a number") {
     ReferenceModel model;
-    model.layers = 12;
+    model.layers = 6;
     const GradientReport grows = predict<ResPostNorm>(model);  // f reads the growing stream itself
     REQUIRE(grows.warnings.size() == 1);
     CHECK(grows.warnings[0].find("above 2 ln n = 6.93 (n = 32)") != std::string::npos);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
+#include <normplace/analysis/validity.hpp>
 #include <normplace/placement/placement.hpp>
 #include <normplace/placement/plan.hpp>
 #include <normplace/placement/print.hpp>
@@ -20,10 +21,12 @@ namespace normplace {
 inline constexpr double not_available = std::numeric_limits<double>::quiet_NaN();
 
 /// sqrt(E ||dLoss/dW||_F^2): the root mean square over seeds of the Frobenius norm. NaN where the model has no such
-/// parameter or the theory no answer.
+/// parameter or the theory no answer; in the second case `validity` is `fails`, and `limit` says why.
 struct GradientNorm {
     double norm = not_available;
     double standard_error = 0.0;  ///< of the measured norm; 0 when it is predicted
+    Validity validity = Validity::holds;
+    Limit limit = Limit::none;  ///< why it does not hold
 };
 
 /// An average over seeds.
