@@ -78,7 +78,7 @@ TEST_CASE("predict_first_step: what the report holds, for every placement") {
             const FirstStepReport report = predict_first_step<P>(model, StepRule::adam(), {0.0, 1e-12, 1e-4});
             CAPTURE(report.placement);
             CHECK(report.placement == P::name);
-            CHECK(report.formula == to_string(P::formula));
+            CHECK(report.formula == to_string(any_placement<P>));
             CHECK(report.model.layers == 2);
             CHECK(report.rule.name == "adam");
             CHECK(report.seeds == 0);
