@@ -72,7 +72,7 @@ inline CLI::Validator placement_name() {
     return CLI::Validator(
         [](const std::string& text) {
             try {
-                normplace::visit_placement(text, [](auto) {});
+                normplace::placement_named(text);
                 return std::string();
             } catch (const std::invalid_argument& error) {
                 return std::string(error.what());

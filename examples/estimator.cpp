@@ -19,25 +19,26 @@ int main() {
     model.vocabulary = 50257;
 
     std::printf("%zu layers of width %zu\n", model.layers, model.width);
-    std::printf("%-14s %-32s %10s %10s %10s\n", "placement", "formula", "W_2, 1st", "W_2, last", "x^2, last");
-    np::for_each_placement([&](auto placement) {
-        const np::GradientReport report = np::predict<decltype(placement)>(model);
+    std::printf("%-17s %-46s %9s %9s %9s\n", "placement", "formula", "W_2, 1st", "W_2, last", "x^2, last");
+    for (const np::AnyPlacement* placement : np::all_placements()) {
+        const np::GradientReport report = np::predict(*placement, model);
         const np::LayerReport &first = report.layers.front(), &last = report.layers.back();
-        std::printf("%-14s %-32s", report.placement.c_str(), report.formula.c_str());
+        std::printf("%-17s %-46.46s", report.placement.c_str(), report.formula.c_str());
         for (const double value : {first.w2.norm, last.w2.norm, last.feed_forward.stream.second_moment.value})
-            std::isfinite(value) ? std::printf(" %10.3g", value) : std::printf(" %10s", "overflow");
+            std::isfinite(value) ? std::printf(" %9.3g", value) : std::printf(" %9s", "overflow");
         std::printf("%s\n", report.warnings.empty() ? "" : "  *");
-    });
+    }
 
     std::printf("* report.warnings says where the theory leaves its range\n");
 
     // Theorem 1 of Xiong et al. 2020: from 96 to 384 layers Pre-LN's last gradient halves, Post-LN's stays.
-    const auto last_gradient = [&]<np::Placement P>(P, std::size_t layers) {
+    const auto last_gradient = [&](const np::AnyPlacement& placement, std::size_t layers) {
         model.layers = layers;
-        return np::predict<P>(model).layers.back().w2.norm;
+        return np::predict(placement, model).layers.back().w2.norm;
     };
-    const double pre = last_gradient(np::PreLN{}, 384) / last_gradient(np::PreLN{}, 96),
-                 post = last_gradient(np::PostLN{}, 384) / last_gradient(np::PostLN{}, 96);
+    const np::AnyPlacement &pre_ln = np::placement_named("pre-ln"), &post_ln = np::placement_named("post-ln");
+    const double pre = last_gradient(pre_ln, 384) / last_gradient(pre_ln, 96),
+                 post = last_gradient(post_ln, 384) / last_gradient(post_ln, 96);
     std::printf("from 96 to 384 layers the last W_2's gradient changes by %.3f (Pre-LN) and %.3f (Post-LN)\n", pre,
                 post);
     return std::abs(pre - 0.5) < 0.02 && std::abs(post - 1.0) < 0.02 ? 0 : 1;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run.hpp"
 
+#include <normplace/analysis/predict.hpp>
 #include <normplace/io/progress.hpp>
+#include <normplace/measure/measure.hpp>
+#include <normplace/placement/visit.hpp>
 
 #include "../shared/files.hpp"
-#include "engines.hpp"
 
 namespace accuracy {
 
@@ -13,7 +15,7 @@ namespace np = normplace;
 namespace {
 
 Comparison predicted(const Row& row, const std::string& placement) {
-    const np::GradientReport report = predict(placement, row.model);
+    const np::GradientReport report = np::predict(np::placement_named(placement), row.model);
     Comparison comparison{row, placement, 0, {}, report.warnings};
     np::for_each_quantity(report, [&](const std::string& name, double value, double) {
         np::Compared compared;
@@ -66,8 +68,11 @@ std::vector<Comparison> run(const Options& options, const std::vector<Row>& rows
         progress.label("row " + std::to_string(row.number) + " of " + std::to_string(rows.size()) + ", " +
                        comparison.placement);
         const double work = row.work() / static_cast<double>(row.seeds);
+        np::MeasureOptions measurement;
+        measurement.seeds = row.seeds;
+        measurement.progress = [&](std::size_t, std::size_t) { progress.advance(work); };
         add_measurement(comparison,
-                        measure(comparison.placement, row.model, row.seeds, [&] { progress.advance(work); }));
+                        np::measure<float>(np::placement_named(comparison.placement), row.model, measurement));
         store.add(comparison);
     }
     return all;

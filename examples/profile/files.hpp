@@ -18,7 +18,8 @@ void write_json(std::ostream& stream, const Options& options, const std::vector<
 /// where there is no value.
 void write_csv(std::ostream& stream, const std::vector<PlacementResult>& results);
 
-/// Gradient norm over layers and last-layer gradient over depth, side by side, drawn by gnuplot.
+/// Gradient norm over layers and last-layer gradient over depth, side by side, drawn by gnuplot; for an overview
+/// gradient norm over layers, placements of one kind to a panel.
 /// @throws std::runtime_error when gnuplot fails
 void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results);
 

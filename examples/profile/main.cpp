@@ -14,6 +14,7 @@
 #include "../shared/files.hpp"
 #include "files.hpp"
 #include "options.hpp"
+#include "overview.hpp"
 #include "run.hpp"
 #include "verdict.hpp"
 
@@ -26,10 +27,20 @@ using shared::write_to;
 void write_advice(const std::vector<PlacementResult>& results) {
     const char* separator = "\n";
     for (const PlacementResult& result : results) {
-        if (result.advice.empty()) continue;
+        if (result.advice.sentence.empty()) continue;
         std::cout << std::exchange(separator, "");
-        paragraph(std::cout, "Warm-up (Adam): " + result.predicted.placement + ": " + result.advice + ".", 2);
+        paragraph(std::cout, "Warm-up (Adam): " + result.predicted.placement + ": " + result.advice.sentence + ".", 2);
     }
+}
+
+/// Every placement on its own, and what the paper says of them.
+void write_blocks(const Options& options, const std::vector<PlacementResult>& results) {
+    for (const PlacementResult& result : results) {
+        if (result.measured) std::cout << normplace::compare(result.predicted, *result.measured) << '\n';
+        else std::cout << result.predicted << '\n';
+    }
+    write_verdict(std::cout, options, results);
+    write_advice(results);
 }
 
 void write_tables(const Options& options, const std::vector<PlacementResult>& results) {
@@ -41,12 +52,8 @@ void write_tables(const Options& options, const std::vector<PlacementResult>& re
         if (!blas.advice.empty()) std::cout << blas.advice << '\n';
     }
     std::cout << '\n';
-    for (const PlacementResult& result : results) {
-        if (result.measured) std::cout << normplace::compare(result.predicted, *result.measured) << '\n';
-        else std::cout << result.predicted << '\n';
-    }
-    write_verdict(std::cout, options, results);
-    write_advice(results);
+    if (options.is_overview()) write_overview(std::cout, results);
+    else write_blocks(options, results);
     for (const std::string& file : options.plot_files) std::cout << "\nPlot: " << file;
     std::cout << std::endl;
 }

@@ -13,6 +13,9 @@ using command_line::UsageError;
 
 struct Options : shared::Options {
     bool paper = false;  ///< the model of Xiong et al. 2020
+
+    /// More placements than anybody wants to see one by one.
+    bool is_overview() const { return placements.size() > 4; }
 };
 
 /// Reads the command line. Nothing when only help was wanted, which is then on standard output.

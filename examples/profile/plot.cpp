@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <sstream>
 #include <stdexcept>
 
-#include "../gnuplot.hpp"
 #include "files.hpp"
+#include "overview.hpp"
+#include "series.hpp"
 
 namespace profile {
 
@@ -16,21 +13,6 @@ namespace {
 
 using gnuplot::data_block;
 
-/// One panel's series: what to plot, at which x.
-using Series = std::vector<std::array<double, 3>>;
-
-/// gnuplot leaves out a point whose error is not a number; one seed has none.
-double error_bar(const np::GradientNorm& gradient) {
-    return std::isfinite(gradient.standard_error) ? gradient.standard_error : 0.0;
-}
-
-Series layer_series(const np::GradientReport& report) {
-    Series series;
-    for (std::size_t l = 0; l < report.layers.size(); ++l)
-        series.push_back({static_cast<double>(l + 1), report.layers[l].w2.norm, error_bar(report.layers[l].w2)});
-    return series;
-}
-
 Series depth_series(const std::vector<DepthPoint>& depths, bool measured) {
     Series series;
     for (const DepthPoint& d : depths) {
@@ -38,28 +20,6 @@ Series depth_series(const std::vector<DepthPoint>& depths, bool measured) {
         series.push_back({static_cast<double>(d.layers), gradient.norm, error_bar(gradient)});
     }
     return series;
-}
-
-bool any_value(const Series& series) {
-    for (const auto& row : series)
-        if (std::isfinite(row[1])) return true;
-    return false;
-}
-
-/// The vertical axis of both panels.
-std::string vertical_axis(const std::vector<Series>& all) {
-    double low = HUGE_VAL, high = 0.0;
-    for (const Series& series : all)
-        for (const auto& [x, y, error] : series)
-            if (std::isfinite(y) && y > 0.0) {
-                low = std::min(low, y);
-                high = std::max(high, y);
-            }
-    if (!(high > 0.0)) low = high = 1.0;
-    const gnuplot::Axis axis = gnuplot::logarithmic_axis(low, high);
-    std::ostringstream text;
-    text << "set yrange [" << axis.low << ':' << axis.high << "]\n" << axis.ticks;
-    return text.str();
 }
 
 /// One panel: predictions as lines, measurements as points with two standard errors, the paper as dots.
@@ -171,7 +131,8 @@ std::string script_for(const std::string& file, const Options& options, const st
 }  // namespace
 
 void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
-    if (!gnuplot::run(script_for(file, options, results)))
+    const auto script = options.is_overview() ? overview_script : script_for;
+    if (!gnuplot::run(script(file, options, results)))
         throw std::runtime_error("--plot: gnuplot failed to draw '" + file + "'");
 }
 

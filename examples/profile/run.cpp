@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <normplace/analysis/token_batch.hpp>
+#include <normplace/analysis/predict.hpp>
 #include <normplace/io/progress.hpp>
+#include <normplace/measure/measure.hpp>
+#include <normplace/placement/visit.hpp>
 
 #include "../shared/files.hpp"
 #include "../shared/first_step.hpp"
-#include "engines.hpp"
 
 namespace profile {
 
@@ -41,6 +42,7 @@ bool is_quick(const Options& options) {
 
 /// A depth sweep is five times the work of 12 layers.
 bool wants_depths(const Options& options) {
+    if (options.is_overview()) return false;
     return !options.plot_files.empty() || (!options.writes_data_to_output() && is_quick(options));
 }
 
@@ -96,24 +98,31 @@ private:
     np::GradientReport predicted(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {
         progress_.label("predicting " + placement + ", " + std::to_string(model.layers) + " layers");
         const std::vector<np::TokenBatch> batches = batches_of(text_, model, batches_for(seeds));
-        np::GradientReport report = predict(placement, model, batches);
+        const np::AnyPlacement& value = np::placement_named(placement);
+        np::GradientReport report = batches.empty() ? np::predict(value, model) : np::predict(value, model, batches);
         progress_.advance(work(batches.size(), model.layers));
         return report;
     }
 
     np::GradientReport measured(const std::string& placement, const np::ReferenceModel& model, std::size_t seeds) {
         progress_.label("measuring " + placement + ", " + std::to_string(model.layers) + " layers");
-        return measure(placement, model, seeds, text_, [&] { progress_.advance(work(1, model.layers)); });
+        np::MeasureOptions options;
+        options.seeds = seeds;
+        if (!text_.empty()) options.text = text_;  // an empty file was refused before
+        options.progress = [&](std::size_t, std::size_t) { progress_.advance(work(1, model.layers)); };
+        return np::measure<float>(np::placement_named(placement), model, options);
     }
 
-    std::string advice(const std::string& placement) {
+    np::WarmUpAdvice advice(const std::string& placement) {
         progress_.label("predicting the first step of " + placement);
         // A single batch has no next one.
         const std::size_t tokens = options_.model.batch * options_.model.sequence;
         if (!text_.empty() && text_.size() <= 2 * tokens) return {};
         const np::FirstStepReport report =
             shared::predict_first_step(placement, options_.model, np::StepRule::adam(), text_);
-        return std::isnan(report.eta_half.value) ? std::string() : shared::advise(report).sentence;
+        const bool nothing_to_judge =
+            std::isnan(report.eta_half.value) && shared::why_no_first_step(placement, options_.model).empty();
+        return nothing_to_judge ? np::WarmUpAdvice{} : shared::advise(report);
     }
 
     const Options& options_;
@@ -128,7 +137,8 @@ std::vector<PlacementResult> run(const Options& options) {
     const std::string text = shared::read_text(options, batches_for(options.seeds));
     if (options.seeds > 0) {
         np::ReferenceModel largest = options.model;
-        if (!options.plot_files.empty()) largest.layers = std::max(largest.layers, depths.back());
+        if (!options.plot_files.empty() && wants_depths(options))
+            largest.layers = std::max(largest.layers, depths.back());
         shared::check_memory("--measure", largest, options.seeds, 2.0);
     }
     std::vector<PlacementResult> results;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <normplace/analysis/report.hpp>
+#include <normplace/analysis/warm_up_advice.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct PlacementResult {
     normplace::GradientReport predicted;
     std::optional<normplace::GradientReport> measured;
     std::vector<DepthPoint> depths;  ///< empty when nobody looks at them
-    std::string advice;              ///< on warm-up, in one sentence; empty where there is none
+    normplace::WarmUpAdvice advice;  ///< its sentence is empty where nobody looks at it
 };
 
 /// @throws UsageError when the text is too short or unreadable, or the machine too small

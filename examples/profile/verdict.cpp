@@ -6,6 +6,7 @@
 #include <normplace/detail/table_text.hpp>
 
 #include "../paragraph.hpp"
+#include "../shared/name_width.hpp"
 #include "slope.hpp"
 
 namespace profile {
@@ -64,15 +65,16 @@ void depth_verdict(std::ostream& stream, const std::vector<PlacementResult>& res
                   "includes it.");
         return;
     }
+    const std::size_t width = shared::name_width(results);
     stream << "Last layer over depth: ||dLoss/dW_2|| of layer L as a power of L, L = " << depths.front().layers
            << " to " << depths.back().layers << "\n"
-           << left("", 16) << right("Theorem 1, large L", 20) << right("its law here", 15) << right("predicted", 13)
+           << left("", width) << right("Theorem 1, large L", 20) << right("its law here", 15) << right("predicted", 13)
            << right("measured", 17) << '\n';
     bool any_in_paper = false;
     for (const PlacementResult& result : results) {
         const DepthSlopes slopes(result.depths);
         any_in_paper = any_in_paper || in_paper(result);
-        stream << "  " << left(result.predicted.placement, 14)
+        stream << left("  " + result.predicted.placement, width)
                << right(is_pre(result)    ? "-0.50"
                         : is_post(result) ? "0.00"
                                           : "-",
@@ -132,14 +134,15 @@ double extension(const PlacementResult& result, std::size_t layer) {
 
 void layer_verdict(std::ostream& stream, const std::vector<PlacementResult>& results) {
     const std::size_t layers = results.front().predicted.layers.size(), middle = layers / 2 - 1;
+    const std::size_t width = shared::name_width(results);
     stream << "\nProfile over layers: ||dLoss/dW_2|| of a layer over that of layer " << layers << "\n"
-           << left("", 16) << right("layer", 9) << right("the extension", 26) << right("predicted", 13)
+           << left("", width) << right("layer", 9) << right("the extension", 26) << right("predicted", 13)
            << right("measured", 17) << '\n';
     for (const PlacementResult& result : results)
         for (const std::size_t l : middle > 0 ? std::vector<std::size_t>{0, middle} : std::vector<std::size_t>{0}) {
             // "does not depend on l for large l" says nothing about the first layer
             const bool says = is_post(result) || (is_pre(result) && l > 0);
-            stream << "  " << left(l == 0 ? result.predicted.placement : "", 14) << right(std::to_string(l + 1), 9)
+            stream << left(l == 0 ? "  " + result.predicted.placement : "", width) << right(std::to_string(l + 1), 9)
                    << right(says ? formatted("%.2f", extension(result, l)) : "-", 26)
                    << right(with_error(over_last(result.predicted, l), 0.0), 13)
                    << right(result.measured

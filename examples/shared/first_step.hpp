@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The prediction of the first optimizer step and what follows from it, called by the placement's name. It stands in a
-// file of its own because it instantiates every placement: the rest of a program compiles without.
+// The prediction of the first optimizer step and what follows from it, for any placement: where there is no theory of
+// it, a sentence says so.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,18 @@ namespace shared {
 /// A prediction for given text takes O(L (B S)^2 S) for each learning rate, and two steps differ little.
 inline constexpr std::size_t most_steps_of_text = 2;
 
-/// For Gaussian tokens when the text is empty; otherwise the mean over the text's first steps, at most
-/// `most_steps_of_text`, each of which takes two batches, and of which the text must hold one.
+/// Why the step is not predicted: "there is no theory of the first step for learned factors". Empty where it is.
+std::string why_no_first_step(const std::string& placement, const normplace::ReferenceModel& model);
+
+/// A report without a number where there is no theory. For Gaussian tokens when the text is empty; otherwise the mean
+/// over the text's first steps, at most `most_steps_of_text`, each of which takes two batches, and of which the text
+/// must hold one.
 normplace::FirstStepReport predict_first_step(const std::string& placement, const normplace::ReferenceModel& model,
                                               const normplace::StepRule& rule, std::string_view text,
                                               const std::vector<double>& learning_rates = {},
                                               std::size_t most_steps = most_steps_of_text);
 
+/// Where there is no theory, the sentence says why.
 /// @param learning_rate the wanted one; NaN: none in particular
 normplace::WarmUpAdvice advise(const normplace::FirstStepReport& report,
                                double learning_rate = normplace::not_available);

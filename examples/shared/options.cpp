@@ -14,6 +14,10 @@ namespace {
 
 std::vector<std::string> placements_from(const std::string& list) {
     std::vector<std::string> names;
+    if (list == "all") {
+        for (const np::AnyPlacement* placement : np::all_placements()) names.emplace_back(placement->name);
+        return names;
+    }
     for (std::size_t begin = 0; begin <= list.size();) {
         const std::size_t end = std::min(list.find(',', begin), list.size());
         names.push_back(list.substr(begin, end - begin));
@@ -24,7 +28,7 @@ std::vector<std::string> placements_from(const std::string& list) {
             throw UsageError("--placement: '" + list + "' has an empty name; the known ones are " +
                              np::placement_names());
         try {
-            np::visit_placement(names[i], [](auto) {});
+            np::placement_named(names[i]);
         } catch (const std::invalid_argument& error) {
             throw UsageError(std::string("--placement: ") + error.what());
         }
@@ -58,7 +62,7 @@ Arguments::Arguments(CLI::App& app, Options& options, const std::string& placeme
 }
 
 void Arguments::add_placement() {
-    app_.add_option("--placement", placements_, "Separated by commas, of " + np::placement_names())
+    app_.add_option("--placement", placements_, "Separated by commas, of " + np::placement_names() + "; or all")
         ->type_name("NAMES")
         ->default_str(placements_);
 }

@@ -20,7 +20,7 @@ namespace shared {
 using command_line::UsageError;
 
 struct Options {
-    std::vector<std::string> placements;
+    std::vector<std::string> placements;  ///< names
     normplace::ReferenceModel model;
     std::size_t seeds = 0;  ///< 0: nothing is measured
     std::string text_file;  ///< empty: Gaussian tokens

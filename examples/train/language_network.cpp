@@ -6,13 +6,13 @@
 namespace training {
 namespace {
 
-template <class P>
 class LanguageModel final : public LanguageNetwork {
-    using Model = np::LanguageModel<P, float>;
+    using Model = np::AnyLanguageModel<float, np::LayerNorm<float>>;
 
 public:
-    LanguageModel(const np::LanguageModelOptions& options, const np::Initialization& initialization, std::uint64_t seed)
-        : model_(options) {
+    LanguageModel(const np::AnyPlacement& placement, const np::LanguageModelOptions& options,
+                  const np::Initialization& initialization, std::uint64_t seed)
+        : model_(placement, options) {
         np::RandomEngine random(seed);
         model_.initialize(random, initialization);
         np::zero_gradients(model_, gradients_);
@@ -40,8 +40,8 @@ private:
     }
 
     Model model_;
-    typename Model::Gradients gradients_;
-    typename Model::Cache cache_;
+    Model::Gradients gradients_;
+    Model::Cache cache_;
     np::ParameterList<float> parameters_;
     np::Tokens tokens_, targets_;
     np::Activations<float> logits_;
@@ -52,11 +52,7 @@ private:
 std::unique_ptr<LanguageNetwork> make_language_network(const std::string& placement,
                                                        const np::LanguageModelOptions& options,
                                                        const np::Initialization& initialization, std::uint64_t seed) {
-    std::unique_ptr<LanguageNetwork> network;
-    np::visit_placement(placement, [&](auto policy) {
-        network = std::make_unique<LanguageModel<decltype(policy)>>(options, initialization, seed);
-    });
-    return network;
+    return std::make_unique<LanguageModel>(np::placement_named(placement), options, initialization, seed);
 }
 
 }  // namespace training

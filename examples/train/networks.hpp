@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The library's two models, made by the placement's name, with gradients and working memory. They stand behind
-// interfaces because they instantiate every placement: the rest of the program compiles without.
+// interfaces so that the rest of the program compiles without them.
 #pragma once
 
 #include <memory>

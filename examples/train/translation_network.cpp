@@ -6,13 +6,13 @@
 namespace training {
 namespace {
 
-template <class P>
 class Transformer final : public TranslationNetwork {
-    using Model = np::Transformer<P, P, float>;
+    using Model = np::AnyTransformer<float, np::LayerNorm<float>>;
 
 public:
-    Transformer(const np::TransformerOptions& options, const np::Initialization& initialization, std::uint64_t seed)
-        : model_(options) {
+    Transformer(const np::AnyPlacement& placement, const np::TransformerOptions& options,
+                const np::Initialization& initialization, std::uint64_t seed)
+        : model_(placement, placement, options) {
         np::RandomEngine random(seed);
         model_.initialize(random, initialization);
         np::zero_gradients(model_, gradients_);
@@ -60,8 +60,8 @@ private:
     }
 
     Model model_;
-    typename Model::Gradients gradients_;
-    typename Model::Cache cache_;
+    Model::Gradients gradients_;
+    Model::Cache cache_;
     np::ParameterList<float> parameters_;
     np::Tokens source_, target_, targets_;
     np::KeyPaddingMask padding_;
@@ -74,11 +74,7 @@ std::unique_ptr<TranslationNetwork> make_translation_network(const std::string& 
                                                              const np::TransformerOptions& options,
                                                              const np::Initialization& initialization,
                                                              std::uint64_t seed) {
-    std::unique_ptr<TranslationNetwork> network;
-    np::visit_placement(placement, [&](auto policy) {
-        network = std::make_unique<Transformer<decltype(policy)>>(options, initialization, seed);
-    });
-    return network;
+    return std::make_unique<Transformer>(np::placement_named(placement), options, initialization, seed);
 }
 
 }  // namespace training

@@ -55,12 +55,13 @@ void write_json(std::ostream& stream, const Options& options, const std::vector<
     Json placements = Json::array();
     for (const PlacementResult& result : results) {
         const normplace::FirstStepReport* measured = result.measured ? &*result.measured : nullptr;
+        const bool is_predicted = result.has_theory();
         placements.push_back({{"name", result.predicted.placement},
                               {"formula", result.predicted.formula},
                               {"eta_half", moment(result.predicted.eta_half, measured ? &measured->eta_half : nullptr)},
                               {"response", moment(result.predicted.response, measured ? &measured->response : nullptr)},
-                              {"recovers", result.advice.recovers},
-                              {"advice", result.advice.sentence},
+                              {"recovers", is_predicted ? Json(result.advice.recovers) : Json(nullptr)},
+                              {"advice", is_predicted ? Json(result.advice.sentence) : Json(nullptr)},
                               {"largest_learning_rate", number(result.advice.largest_learning_rate)},
                               {"warm_up_steps", number(result.advice.warm_up_steps)},
                               {"caveats", result.advice.caveats},

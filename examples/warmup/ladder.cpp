@@ -8,9 +8,10 @@
 #include <normplace/detail/blas.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/io/progress.hpp>
+#include <normplace/measure/short_training.hpp>
+#include <normplace/placement/visit.hpp>
 
 #include "../shared/first_step.hpp"
-#include "engines.hpp"
 
 namespace warmup {
 
@@ -103,7 +104,8 @@ std::vector<Ladder> climb(const Options& options, const std::vector<np::FirstSte
             progress.advance(1.0);
             return true;
         };
-        const np::ShortTraining run = train(*job.placement, options.model, options.rule, training);
+        const np::ShortTraining run =
+            np::train_shortly<float>(np::placement_named(*job.placement), options.model, options.rule, training);
         *job.outcome = {run.final_loss(), run.learned()};
     });
     return ladders;

@@ -9,11 +9,12 @@
 #include <normplace/analysis/token_batch.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/io/progress.hpp>
+#include <normplace/measure/first_step.hpp>
+#include <normplace/placement/visit.hpp>
 #include <numeric>
 
 #include "../shared/files.hpp"
 #include "../shared/first_step.hpp"
-#include "engines.hpp"
 
 namespace warmup {
 
@@ -153,7 +154,7 @@ private:
         measurement.learning_rates = rates;
         if (!text_.empty()) measurement.text = text_;
         measurement.progress = [&](std::size_t, std::size_t) { advance(measurement_work(model)); };
-        return measure(placement, model, options_.rule, measurement);
+        return np::measure_first_step<float>(np::placement_named(placement), model, options_.rule, measurement);
     }
 
     /// A sweep shows a trend, and is content with fewer seeds; with none where nobody asked for a measurement.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../shared/first_step.hpp"
 #include "ladder.hpp"
 #include "options.hpp"
 
@@ -35,6 +36,9 @@ struct PlacementResult {
     std::vector<CorrelationPoint> correlation;  ///< at the same learning rates for every placement
     std::vector<SizePoint> depths, widths;      ///< empty when nobody looks at them
     std::optional<Ladder> ladder;               ///< what became of the trainings
+
+    /// Whether the theory of the first step covers the placement and its norm.
+    bool has_theory() const { return shared::why_no_first_step(predicted.placement, predicted.model).empty(); }
 };
 
 /// @throws UsageError when the text is too short or unreadable, or the machine too small

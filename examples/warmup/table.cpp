@@ -4,6 +4,7 @@
 #include <normplace/nn/blas_description.hpp>
 
 #include "../paragraph.hpp"
+#include "../shared/name_width.hpp"
 #include "files.hpp"
 
 namespace warmup {
@@ -35,17 +36,22 @@ void write_first_step(std::ostream& stream, const Options& options, const std::v
                           ": eta_half is the learning rate at which it takes away half of the differences between "
                           "tokens; the response is how far an entry of the last hidden state moves, per unit of "
                           "learning rate.");
+    const std::size_t width = shared::name_width(results);
     stream << '\n'
-           << left("", 16) << right("eta_half", 12) << right("", 22) << right("response", 12) << '\n'
-           << left("", 16) << right("predicted", 12) << right("measured", 22) << right("predicted", 12)
+           << left("", width) << right("eta_half", 12) << right("", 22) << right("response", 12) << '\n'
+           << left("", width) << right("predicted", 12) << right("measured", 22) << right("predicted", 12)
            << right("measured", 22) << right("recovers", 12) << '\n';
     for (const PlacementResult& result : results) {
         const auto& measured = result.measured;
-        stream << left("  " + result.predicted.placement, 16) << right(rate(result.predicted.eta_half.value), 12)
+        stream << left("  " + result.predicted.placement, width) << right(rate(result.predicted.eta_half.value), 12)
                << right(measured ? with_error(measured->eta_half) : "-", 22)
                << right(rate(result.predicted.response.value), 12)
                << right(measured ? with_error(measured->response) : "-", 22)
-               << right(result.advice.recovers ? "yes" : "no", 12) << '\n';
+               << right(!result.has_theory()     ? "-"
+                        : result.advice.recovers ? "yes"
+                                                 : "no",
+                        12)
+               << '\n';
     }
 }
 
@@ -101,9 +107,10 @@ void write_ladders(std::ostream& stream, const Options& options, const std::vect
                           " steps with one seed. The loss is the last tenth's mean in nats per byte; it has failed "
                           "unless it gains 0.1 on the text's unigram entropy, " +
                           formatted("%.2f", results.front().ladder->unigram_entropy) + ".");
+    const std::size_t width = shared::name_width(results);
     stream << '\n'
-           << left("", 16) << right("learning rate", 15) << right("over predicted", 17) << right("without warm-up", 20)
-           << right("with the advised steps", 29) << '\n';
+           << left("", width) << right("learning rate", 14) << right("over predicted", 17)
+           << right("without warm-up", 20) << right("with the advised steps", 29) << '\n';
     for (const PlacementResult& result : results) {
         const Ladder& ladder = *result.ladder;
         bool first = true;
@@ -113,7 +120,7 @@ void write_ladders(std::ostream& stream, const Options& options, const std::vect
                 with = formatted("%.0f steps: ", std::ceil(rung.warm_up_steps));
                 with += rung.with ? outcome_text(*rung.with) : "too many";
             }
-            stream << left(first ? "  " + result.predicted.placement : "", 16) << right(rate(rung.learning_rate), 15)
+            stream << left(first ? "  " + result.predicted.placement : "", width) << right(rate(rung.learning_rate), 14)
                    << right(np::detail::number(rung.learning_rate / ladder.predicted), 17)
                    << right(outcome_text(rung.without), 20) << right(with, 29) << '\n';
             first = false;

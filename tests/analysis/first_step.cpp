@@ -79,7 +79,7 @@ TEST_CASE("predict_first_step: what the report holds, for every placement") {
                 predict_first_step(*placement, model, StepRule::adam(), std::vector<double>{0.0, 1e-12, 1e-4});
             CAPTURE(report.placement);
             CHECK(report.placement == placement->name);
-            CHECK(report.formula == to_string(placement->formula));
+            CHECK(report.formula == to_string(*placement));
             CHECK(report.model.layers == 2);
             CHECK(report.rule.name == "adam");
             CHECK(report.seeds == 0);

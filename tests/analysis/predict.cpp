@@ -80,7 +80,7 @@ TEST_CASE("the report is complete and positive for every placement of the catalo
         for (const AnyPlacement* placement : all_placements()) {
             GradientReport report = predict(*placement, model);
             CAPTURE(report.placement);
-            CHECK(report.formula == to_string(placement->formula));
+            CHECK(report.formula == to_string(*placement));
             CHECK(report.layers.size() == 2);
             CHECK(report.warnings.empty());
             // Where a branch or a stream is silent at the start, so are the gradients behind it.

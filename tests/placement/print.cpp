@@ -40,6 +40,36 @@ TEST_CASE("learned factors, choices and streams") {
     CHECK(to_string(streams(norm(x + f(x)), r + f(x))) == "norm(x + f(x)); r + f(x)");
 }
 
+TEST_CASE("what is inside f follows in words") {
+    CHECK(to_string(SublayerNorms{}) == "");
+    CHECK(to_string(SublayerNorms{.query = true, .key = true}) == "norms inside f: query, key");
+    CHECK(to_string(SublayerNorms{.value = true, .heads = true, .head_scale = true, .hidden = true}) ==
+          "norms inside f: value, heads, hidden, a factor for each head");
+    CHECK(to_string(SublayerNorms{.head_scale = true}) == "a factor for each head");
+    CHECK(to_string(any_placement<PreLN>) == "x + f(norm(x))");
+    CHECK(to_string(any_placement<QKNorm>) == "x + f(norm(x)), norms inside f: query, key");
+    CHECK(to_string(any_placement<SubLN>) == "x + f(norm(x)), norms inside f: heads, hidden");
+    CHECK(to_string(any_placement<HybridNorm>) ==
+          "attention ? x + f(x) : f(norm(x)) + norm(x), norms inside f: query, key, value");
+}
+
+namespace {
+/// The flags that a kind of sublayer ignores are not there; those of some layers alone are.
+struct LateNorms {
+    static constexpr auto name = "late-norms";
+    static constexpr auto formula = x + f(x);
+    static constexpr bool final_norm = true;
+    static SublayerNorms inside(const Depth& depth) {
+        const bool attends = depth.sublayer == SublayerKind::attention;
+        return {.query = !attends, .key = attends && depth.layer == depth.layers, .hidden = attends};
+    }
+};
+}  // namespace
+
+TEST_CASE("inside f counts what is anywhere in a stack and in use") {
+    CHECK(to_string(any_placement<LateNorms>) == "x + f(x), norms inside f: key");
+}
+
 TEST_CASE("a slot's norm as a parameter's name") {
     CHECK(norm_name(Label{}) == "norm");
     CHECK(norm_name(in) == "norm_in");

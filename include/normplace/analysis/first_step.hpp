@@ -185,7 +185,7 @@ inline FirstStepReport empty_first_step_report(const AnyPlacement& placement, co
                                                const StepRule& rule) {
     FirstStepReport report;
     report.placement = placement.name;
-    report.formula = to_string(placement.formula);
+    report.formula = to_string(placement);
     report.model = model;
     report.rule = rule;
     return report;

@@ -76,7 +76,7 @@ struct CrossAttentionReport : SublayerReport {
 
 struct GradientReport {
     std::string placement;  ///< "pre-ln"
-    std::string formula;    ///< "x + f(norm(x))"
+    std::string formula;    ///< "x + f(norm(x))", and what is inside f
     ReferenceModel model;
     std::size_t seeds = 0;  ///< 0: predicted
     StreamMoments input;
@@ -121,7 +121,7 @@ inline void name_parameters(const AnyPlacement& placement, const Depth& depth, S
 inline GradientReport empty_report(const AnyPlacement& placement, const ReferenceModel& model) {
     GradientReport report;
     report.placement = placement.name;
-    report.formula = to_string(placement.formula);
+    report.formula = to_string(placement);
     report.model = model;
     const auto layer_of = [&](std::size_t l) {
         LayerReport layer;

@@ -61,7 +61,7 @@ inline FirstStepReport empty_first_step_report(const AnyPlacement& placement, co
                                                const StepRule& rule, const std::vector<double>& learning_rates) {
     FirstStepReport report;
     report.placement = placement.name;
-    report.formula = to_string(placement.formula);
+    report.formula = to_string(placement);
     report.model = model;
     report.rule = rule;
     report.initial.sublayers.resize(2 * model.layers);

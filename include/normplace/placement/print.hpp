@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints a formula as it was written: `x + f(norm(x))`. One of the readers of the grammar (formula.hpp).
+// Prints a formula as it was written: `x + f(norm(x))`. One of the readers of the grammar (formula.hpp). What no
+// formula of x, f and norm can say follows in words.
 #pragma once
 
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
-#include <normplace/placement/formula.hpp>
+#include <normplace/placement/placement.hpp>
 
 namespace normplace {
 
@@ -72,6 +75,39 @@ inline std::string to_string(const Formula& formula) {
     for (std::size_t k = 0; k < formula.result_count; ++k)
         text += (k ? "; " : "") + syntax::to_string(formula, formula.results[k]);
     return text;
+}
+
+/// `norms inside f: query, key`; `a factor for each head`; both, or nothing.
+inline std::string to_string(const SublayerNorms& inside) {
+    std::string text;
+    for (const auto& [there_is, name] : {std::pair{inside.query, "query"},
+                                         {inside.key, "key"},
+                                         {inside.value, "value"},
+                                         {inside.heads, "heads"},
+                                         {inside.hidden, "hidden"}})
+        if (there_is) text += (text.empty() ? "norms inside f: " : ", ") + std::string(name);
+    if (inside.head_scale) text += std::string(text.empty() ? "" : ", ") + "a factor for each head";
+    return text;
+}
+
+/// The formula, and what is inside f anywhere in a stack alone: `x + f(norm(x)), norms inside f: query, key`.
+inline std::string to_string(const AnyPlacement& placement) {
+    SublayerNorms anywhere;
+    for (const SublayerKind kind : {SublayerKind::attention, SublayerKind::feed_forward}) {
+        // First, middle and last layer: more than any published placement tells apart.
+        for (const std::size_t layer : {1, 2, 3}) {
+            const SublayerNorms inside = placement.inside({layer, 3, kind});
+            const bool attends = kind == SublayerKind::attention;
+            anywhere.query |= attends && inside.query;
+            anywhere.key |= attends && inside.key;
+            anywhere.value |= attends && inside.value;
+            anywhere.heads |= attends && inside.heads;
+            anywhere.head_scale |= attends && inside.head_scale;
+            anywhere.hidden |= !attends && inside.hidden;
+        }
+    }
+    const std::string inside = to_string(anywhere);
+    return to_string(placement.formula) + (inside.empty() ? "" : ", " + inside);
 }
 
 /// The name of the norm in `slot` as a parameter: "norm", or "norm_in" for slot `in`.
