@@ -159,6 +159,35 @@ TEST_CASE("overflow and width judge every number, and what is exactly 0 holds") 
     CHECK(report.warnings == std::vector<std::string>{explain(Limit::narrow)});
 }
 
+TEST_CASE("what is exactly 0 holds below every limit") {
+    const GradientReport aligned = predict<PostLN>(ReferenceModel::paper(12, 64, 16));
+    CHECK(aligned.layers[11].wq.norm == 0.0);
+    CHECK(aligned.layers[11].wq.validity == Validity::holds);
+    CHECK(aligned.warnings.empty());
+    ReferenceModel model;
+    model.layers = 24;
+    const GradientReport hot = predict<ResPostNorm>(model);
+    CHECK(hot.layers[0].wv.validity == Validity::fails);
+    CHECK(hot.layers[0].bk.validity == Validity::holds);
+    CHECK(hot.layers[0].bk.norm == 0.0);
+}
+
+TEST_CASE("each of several batches is judged by itself") {
+    ReferenceModel model;
+    model.layers = 6;
+    model.sequence = 4;
+    model.batch = 1;
+    const TokenBatch batch{.batch = 1, .sequence = 4, .tokens = {0, 1, 2, 3}, .targets = {1, 2, 3, 0}};
+    const GradientReport one = predict<ResPostNorm>(model, {batch}),
+                         four = predict<ResPostNorm>(model, {batch, batch, batch, batch});
+    for (std::size_t l = 0; l < model.layers; ++l) {
+        CHECK(one.layers[l].w1.validity == four.layers[l].w1.validity);
+        CHECK(one.layers[l].wv.validity == four.layers[l].wv.validity);
+    }
+    CHECK(one.layers[2].wv.validity == Validity::less_certain);
+    CHECK(four.layers[5].w1.validity == Validity::holds);
+}
+
 TEST_CASE("an encoder's gradients have come through the decoder's attention") {
     struct Hot : PreLN {
         static double gain(Role role, const Depth& depth) {

@@ -45,7 +45,7 @@ void check(const AnyPlacement& placement, const ReferenceModel& model) {
             ++compared;
         }
     });
-    CHECK(compared > 20);
+    CHECK(compared > 15);  // ReZero's branches are silent, and the streams are left
 }
 
 }  // namespace

@@ -192,12 +192,14 @@ public:
                 streams_.pop_back();
                 fluctuations_.pop_back();
                 branches_.pop_back();
+                [[maybe_unused]] const bool normalised =
+                    norm_of_sum(scales_.depth(l, kind));  // before the block has its plan
                 BlockMoments& block = make(layout, l, kind, sublayer);
                 block.prepare(streams_.back(), fluctuations_.back());
-                if constexpr (requires { sublayer.score_variance(); })
-                    sums.path.pass_attention(
-                        (kind == SublayerKind::attention ? scores : memory_->scores).excess(sublayer.score_variance()),
-                        norm_of_sum(scales_.depth(l, kind)), model_.causal);
+                if constexpr (requires { sublayer.score_variance(); }) {
+                    const ScoreRange& range = kind == SublayerKind::attention ? scores : memory_->scores;
+                    sums.path.pass_attention(range.excess(sublayer.score_variance()), normalised, model_.causal);
+                }
                 gradient = block.backward(gradient);
                 if (kind == SublayerKind::feed_forward && l == model_.layers)
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
