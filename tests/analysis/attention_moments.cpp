@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// attention_exchangeable.hpp, attention_blocks.hpp and sublayer_moments.hpp.
+// attention_exchangeable.hpp, attention_blocks.hpp and self_attention_moments.hpp.
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <normplace/analysis/sublayer_moments.hpp>
+#include <normplace/analysis/self_attention_moments.hpp>
 
 using namespace normplace;
 
@@ -103,20 +103,4 @@ TEST_CASE("one token attends to itself") {
     CHECK(gradient[0] == doctest::Approx(1.0));
     CHECK(attention.squares.wq == 0.0);
     CHECK(attention.squares.wk == 0.0);
-}
-
-TEST_CASE("feed-forward: ReLU halves, and its gradient by hand") {
-    const TokenLayout layout = TokenLayout::exchangeable(1, 2);
-    ActivationKernel kernel(relu);
-    FeedForwardMoments feed_forward(layout, {.width = 8.0, .feed_forward = 32.0, .linear1 = 0.5, .linear2 = 2.0},
-                                    kernel);
-    const TokenKernel output = feed_forward.forward({1.0, 0.0, 0.0}, {1.0, 1.0 / 8.0});
-    CHECK(output[0] == doctest::Approx(2.0 * 0.25));
-    CHECK(output[1] == doctest::Approx(2.0 * 0.5 / (2.0 * detail::pi)));
-    const TokenKernel gradient = feed_forward.backward({1.0, 0.0, 0.0});
-    CHECK(gradient[0] == doctest::Approx(0.5 * 2.0 * 0.5));  // s_1 s_2 kappa'
-    CHECK(feed_forward.squares.w2 == doctest::Approx(8 * 32 * 2 * 0.25));
-    CHECK(feed_forward.squares.w1 == doctest::Approx(8 * 32 * 2 * (2.0 * 8 / 32 * 0.5)));
-    CHECK(feed_forward.squares.b2 == doctest::Approx(8 * 2));
-    CHECK(feed_forward.squares.b1 == doctest::Approx(32 * 2 * (2.0 * 8 / 32 * 0.5)));
 }

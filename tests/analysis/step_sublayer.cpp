@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <normplace/analysis/feed_forward_moments.hpp>
+#include <normplace/analysis/self_attention_moments.hpp>
 #include <normplace/analysis/step_sublayer.hpp>
 #include <vector>
 

@@ -22,9 +22,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <normplace/analysis/attention_blocks.hpp>
-#include <normplace/analysis/fluctuation.hpp>
-#include <normplace/analysis/sublayer_moments.hpp>
+#include <normplace/analysis/self_attention_moments.hpp>
 
 namespace normplace {
 

@@ -13,9 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include <normplace/analysis/feed_forward_moments.hpp>
 #include <normplace/analysis/placement_moments.hpp>
 #include <normplace/analysis/reference_model.hpp>
 #include <normplace/analysis/report_sums.hpp>
+#include <normplace/analysis/self_attention_moments.hpp>
 
 namespace normplace::detail {
 

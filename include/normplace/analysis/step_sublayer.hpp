@@ -4,8 +4,10 @@
 // of the new tokens' activations.
 #pragma once
 
+#include <normplace/analysis/activation_kernel.hpp>
+#include <normplace/analysis/attention_blocks.hpp>
+#include <normplace/analysis/attention_exchangeable.hpp>
 #include <normplace/analysis/crossing.hpp>
-#include <normplace/analysis/sublayer_moments.hpp>
 #include <normplace/analysis/trained_matrix.hpp>
 
 namespace normplace {

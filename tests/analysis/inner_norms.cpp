@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <normplace/analysis/sublayer_moments.hpp>
+#include <normplace/analysis/feed_forward_moments.hpp>
+#include <normplace/analysis/inner_norms.hpp>
+#include <normplace/analysis/self_attention_moments.hpp>
 
 using namespace normplace;
 
