@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A placement of your own: write the formula, and it runs, is differentiated, predicted, measured and printed.
-// HalfStep halves every branch, so the stream grows a quarter as fast as Pre-LN's.
+// HalfStep halves every branch, so the stream grows a quarter as fast as Pre-LN's; Echo has a second stream.
 #include <cmath>
 #include <iostream>
 #include <normplace/normplace.hpp>
@@ -24,6 +24,13 @@ struct ShrinkingStep {
     static double gain(np::Role role, const np::Depth&) { return role == np::Role::linear2 ? 2.0 : 1.0; }
 };
 
+struct Echo {  // Post-LN, and beside it a stream that keeps half of what it had
+    static constexpr auto name = "echo";
+    static constexpr auto r = np::stream(1, "r");
+    static constexpr auto formula = np::streams(np::norm(np::x + np::f(np::x)), 0.5 * r + np::f(np::x));
+    static constexpr auto output = np::x + np::norm(r);
+};
+
 /// Predicts, measures, shows both and says whether they agree.
 template <np::Placement P>
 bool agrees(const np::ReferenceModel& model) {
@@ -35,7 +42,7 @@ bool agrees(const np::ReferenceModel& model) {
 int main() {
     std::clog << np::blas_description() << '\n';
     const np::ReferenceModel model{.layers = 4, .width = 128, .heads = 4, .feed_forward = 512};
-    const bool agree = agrees<HalfStep>(model) && agrees<ShrinkingStep>(model);
+    const bool agree = agrees<HalfStep>(model) && agrees<ShrinkingStep>(model) && agrees<Echo>(model);
 
     // The stream's second moment is 1 + growth: the first layer adds a quarter of what it adds in Pre-LN, where the
     // branch sees the same normalised input.

@@ -37,7 +37,8 @@ struct Run {
     TokenLayout layout = TokenLayout::exchangeable(1, 3);
     Doubling sublayer;
     Plan plan = normplace::plan(P::formula, Depth{2, 8, SublayerKind::other});
-    BlockMoments block{plan, layout, width, 1e-12, sublayer};
+    NormMoments norm{NormKind::layer_norm, width, 1e-12};
+    BlockMoments block{plan, layout, width, norm, sublayer};
     TokenKernel output, input_gradient;
 
     Run(const TokenKernel& stream, const TokenKernel& gradient) {
@@ -101,7 +102,8 @@ TEST_CASE("epsilon stands under the root") {
     const TokenLayout layout = TokenLayout::exchangeable(1, 3);
     Doubling sublayer;
     const Plan pre_ln = plan(PreLN::formula, Depth{});
-    BlockMoments block(pre_ln, layout, width, 1.0, sublayer);
+    const NormMoments norm(NormKind::layer_norm, width, 1.0);
+    BlockMoments block(pre_ln, layout, width, norm, sublayer);
     StreamFluctuations fluctuation;
     fluctuation[0] = {0.0, 1.0 / width, 0.0, 0.0};
     block.forward(TokenKernel{1.0, 0.0, 0.0}, fluctuation);

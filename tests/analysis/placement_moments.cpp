@@ -46,19 +46,20 @@ TEST_CASE("is_norm: what a norm closes, and nothing else") {
 
 TEST_CASE("OutputMoments: the streams as they are, a norm before or behind the output, a sum with one") {
     const TokenLayout layout = TokenLayout::exchangeable(1, 3);
+    const NormMoments norm(NormKind::layer_norm, width, 1e-12);
     StreamFluctuations fluctuations;
     const StreamKernels one(TokenKernel{4.0, 1.0, 0.0});
-    OutputMoments post(any_placement<PostLN>, layout, width, 1e-12, true);
+    OutputMoments post(any_placement<PostLN>, layout, width, norm, true);
     CHECK_FALSE(post.ends_in_norm());
     CHECK(post.forward(one, fluctuations)[0] == 4.0);
     CHECK(post.backward({1.0, 0.5, 0.0})[0][1] == 0.5);
 
-    OutputMoments before(any_placement<PreLN>, layout, width, 1e-12, true);
+    OutputMoments before(any_placement<PreLN>, layout, width, norm, true);
     CHECK(before.ends_in_norm());
     CHECK(before.norms().empty());
     CHECK(before.forward(one, fluctuations)[0] == 4.0);
 
-    OutputMoments behind(any_placement<PreLN>, layout, width, 1e-12, false);
+    OutputMoments behind(any_placement<PreLN>, layout, width, norm, false);
     CHECK(behind.forward(one, fluctuations)[1] == doctest::Approx(0.25));
     CHECK(behind.backward({1.0, 0.5, 0.0})[0][0] == doctest::Approx(0.25));
     CHECK(behind.norms()[0].bias == doctest::Approx(width * (3.0 + 6.0 * 0.5)));
@@ -69,7 +70,7 @@ TEST_CASE("OutputMoments: the streams as they are, a norm before or behind the o
     two(1, 0) = {1.5, 0.25, 0.0};
     two(1, 1) = {4.0, 1.0, 0.0};
     StreamFluctuations both(2);
-    OutputMoments sum(any_placement<TwoStreams>, layout, width, 1e-12, true);
+    OutputMoments sum(any_placement<TwoStreams>, layout, width, norm, true);
     CHECK_FALSE(sum.ends_in_norm());
     CHECK(sum.forward(two, both)[0] == doctest::Approx(1.0 + 2.0 * 1.5 / 2.0 + 1.0));
     const StreamKernels back = sum.backward({1.0, 0.5, 0.0});

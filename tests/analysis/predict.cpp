@@ -77,24 +77,31 @@ TEST_CASE("the report is complete and positive for every placement of the catalo
     model.initialization = Initialization::gpt2();
     for (const bool causal : {false, true}) {
         model.causal = causal;
-        for_each_placement([&](auto placement) {
-            using P = decltype(placement);
-            GradientReport report = predict<P>(model);
+        for (const AnyPlacement* placement : all_placements()) {
+            GradientReport report = predict(*placement, model);
             CAPTURE(report.placement);
-            CHECK(report.formula == to_string(any_placement<P>));
+            CHECK(report.formula == to_string(*placement));
             CHECK(report.layers.size() == 2);
-            CHECK(report.layers[0].attention.norms.size() == syntax::count_norms(P::formula));
             CHECK(report.warnings.empty());
+            // Where a branch or a stream is silent at the start, so are the gradients behind it.
+            const bool silent = placement == &any_placement<SwinV2> || placement == &any_placement<SkipInit> ||
+                                placement == &any_placement<ReZero>;
             for_each_quantity(report, [&](const std::string& name, double& value, double&) {
                 CAPTURE(name);
-                const bool absent = name.find("embedding") != std::string::npos ||
-                                    (!P::final_norm && name.find("final_norm") != std::string::npos);
-                const bool zero = name.find("key.bias") != std::string::npos || name == "input.token_correlation";
+                const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+                const SublayerNorms inside = placement->inside(Depth{1, 2, SublayerKind::attention});
+                // On a stream that goes on, a number's gradient has no theory; nor has a bias before a key's norm.
+                const bool absent = has("embedding") || (!placement->final_norm() && has("final_norm")) ||
+                                    has(".mix") || (inside.key && has("key.bias"));
+                // The streams are alike at the start, and norms take away what scales both.
+                const bool zero = has("key.bias") || has("key_norm.bias") || name == "input.token_correlation" ||
+                                  has(".in0") || has(".in1");
                 if (absent) CHECK(std::isnan(value));
-                else if (zero) CHECK(value == 0.0);
+                else if (zero) CHECK(value == doctest::Approx(0.0));
+                else if (silent) CHECK(value >= 0.0);
                 else CHECK(value > 0.0);
             });
-        });
+        }
     }
 }
 
@@ -184,7 +191,7 @@ TEST_CASE("twenty thousand layers follow the laws of fewer") {
     CHECK(more.layers.back().feed_forward.stream.second_moment.value ==
           doctest::Approx(4.0 * fewer.layers.back().feed_forward.stream.second_moment.value).epsilon(1e-2));
     CHECK(more.layers.back().w2.norm == doctest::Approx(0.5 * fewer.layers.back().w2.norm).epsilon(1e-2));
-    CHECK(more.warnings.empty());
+    CHECK(more.warnings == std::vector<std::string>{explain(Limit::aligned_tokens)});
     // Post-LN stays flat. Its tokens are equal long before the end, which leaves nothing to W_q and W_k, and not NaN.
     for (const LayerReport& layer : post.layers)
         if (!(std::fabs(layer.w2.norm / post.layers.back().w2.norm - 1.0) < 0.15 && layer.wk.norm < 1.0)) {
@@ -230,7 +237,7 @@ TEST_CASE("given tokens: batches are averaged, and text of distinct tokens is no
 
 TEST_CASE("what the theory does not cover is a warning and a NaN, not a number") {
     ReferenceModel model;
-    model.layers = 12;
+    model.layers = 6;
     const GradientReport grows = predict<ResPostNorm>(model);  // f reads the growing stream itself
     REQUIRE(grows.warnings.size() == 1);
     CHECK(grows.warnings[0].find("above 2 ln n = 6.93 (n = 32)") != std::string::npos);

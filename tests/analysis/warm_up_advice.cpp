@@ -26,8 +26,8 @@ FirstStepReport report_of(double eta_half, const StepRule& rule = StepRule::adam
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-struct Parallel {
-    static constexpr auto name = "parallel";
+struct BothNormed {
+    static constexpr auto name = "both-normed";
     static constexpr auto formula = 0.5 * norm<"a">(x) + f(norm<"b">(x));
     static constexpr bool final_norm = true;
 };
@@ -46,8 +46,10 @@ TEST_CASE("a placement recovers where some way from x to the root passes neither
     CHECK(warm_up_advice<PeriLN>(report_of<PeriLN>(1e-3)).recovers);
     CHECK(warm_up_advice<ResPostNorm>(report_of<ResPostNorm>(1e-3)).recovers);
     CHECK(warm_up_advice<LayerNormScaling>(report_of<LayerNormScaling>(1e-3)).recovers);
-    CHECK(!warm_up_advice<Parallel>(report_of<Parallel>(1e-3)).recovers);
+    CHECK(!warm_up_advice<BothNormed>(report_of<BothNormed>(1e-3)).recovers);
     CHECK(warm_up_advice<OneWayRound>(report_of<OneWayRound>(1e-3)).recovers);
+    CHECK(!warm_up_advice<MixLN>(report_of<MixLN>(1e-3)).recovers);  // lost in the first quarter of the layers
+    CHECK(!warm_up_advice<Keel>(report_of<Keel>(1e-3)).recovers);
 }
 
 TEST_CASE("Post-LN: none up to the largest learning rate, then the square of the multiple, then no number") {

@@ -64,8 +64,31 @@ TEST_CASE("a report prints its placement, every layer and where a value is missi
           "\n"
           "Gradient norm of each matrix, predicted, in units of 0.001, and the stream after the layer\n"
           "layer       W_q       W_k       W_v       W_o       W_1       W_2   second moment  token correlation\n"
-          "   1          -         -         -         -         -   60.9(6)              -                -\n"
-          "   2          -         -         -         -         -         -              -                -\n"
+          "   1         -         -         -         -         -   60.9(6)               -                -\n"
+          "   2         -         -         -         -         -         -               -                -\n"
           "\n"
           "readout 0.500, loss 6.9078\n");
+}
+
+TEST_CASE("marks of a prediction: less certain, beyond the theory, and a line on those that occur") {
+    np::GradientReport report;
+    report.layers.resize(2);
+    for (np::LayerReport& layer : report.layers)
+        for (np::GradientNorm* weight : {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.w1, &layer.w2})
+            weight->norm = 20.0;
+    const auto text = [&] {
+        std::ostringstream stream;
+        stream << report;
+        return stream.str();
+    };
+    const auto has = [&](const char* part) { return text().find(part) != std::string::npos; };
+    CHECK_FALSE(has("warnings"));
+    report.layers[0].wv.validity = np::Validity::less_certain;
+    CHECK(has("\n   1      20.0      20.0      20.0~     20.0      20.0      20.0 "));
+    CHECK(has("\n~ less certain: the report's warnings say why.\n"));
+    report.layers[1].wq = {np::not_available, 0.0, np::Validity::fails, np::Limit::large_scores};
+    CHECK(has("\n   2         -      20.0      20.0      20.0 "));
+    CHECK(has("\n~ less certain, - beyond the theory: the report's warnings say why.\n"));
+    report.layers[0].wv.validity = np::Validity::holds;
+    CHECK(has("\n- beyond the theory: the report's warnings say why.\n"));
 }

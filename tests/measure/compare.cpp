@@ -79,6 +79,20 @@ TEST_CASE("a matrix that the model has not, or whose gradient is 0, has no ratio
     CHECK(printed(c).find("nan") == std::string::npos);
 }
 
+TEST_CASE("the prediction's marks stand beside it, and in no measured column") {
+    auto predicted = report(2, 0), measured = report(2, 4);
+    CHECK(printed(np::compare(predicted, measured)).find("warnings") == std::string::npos);
+    predicted.layers[0].wq.validity = np::Validity::less_certain;
+    predicted.layers[1].w2 = {np::not_available, 0.0, np::Validity::fails, np::Limit::below_large_scores};
+    const np::Comparison c = np::compare(predicted, measured);
+    const std::string table = printed(c);
+    CHECK(table.find("\n   1   500~500.0(10)   500 500.0(10) ") != std::string::npos);
+    CHECK(table.find("    - 500.0(10)\n~ less certain, - beyond the theory: the report's warnings say why.\n") !=
+          std::string::npos);
+    CHECK(c.matrices.count == 7);
+    check_fits(table);
+}
+
 TEST_CASE("the table fits 100 columns whatever the sizes of the numbers, and shows at most 24 layers") {
     for (const double scale : {1e-12, 3e-5, 0.9996, 999.6, 1e7}) {
         auto predicted = report(400, 0), measured = report(400, 32);

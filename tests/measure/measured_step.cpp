@@ -12,7 +12,7 @@ using namespace normplace;
 
 namespace {
 
-struct PreLNStep : detail::MeasuredStep<double, LayerNorm<double>> {
+struct PreLNStep : detail::MeasuredStep<double> {
     explicit PreLNStep(const ReferenceModel& model) : MeasuredStep(any_placement<PreLN>, model, false) {}
 };
 

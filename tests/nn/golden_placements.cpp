@@ -59,9 +59,9 @@ const AnyPlacement& named(const std::string& name) {
 }  // namespace
 
 TEST_CASE_TEMPLATE("the placements beside PyTorch's own", T, float, double) {
-    for (const std::string name :
-         {"mix-ln", "admin", "skip-init", "layer-scale", "depth-scaled", "sub-ln", "norm-former", "hybrid-norm",
-          "hybrid-norm-star", "parallel", "qk-norm", "resi-dual", "b2t", "hyper-connections"})
+    for (const std::string name : {"mix-ln", "admin", "skip-init", "layer-scale", "depth-scaled", "sub-ln",
+                                   "norm-former", "hybrid-norm", "hybrid-norm-star", "parallel", "parallel-one-norm",
+                                   "rezero", "qk-norm", "resi-dual", "b2t", "hyper-connections"})
         check_encoder<T>(name, named(name));
     check_encoder<T>("keel-first-pre-ln", any_placement<Keel>);
     check_encoder<T>("keel", any_placement<KeelThroughout>);

@@ -26,15 +26,15 @@ TEST_CASE("every matrix of a block has its scheme's standard deviation times the
     for (const Initialization& scheme :
          {Initialization::xavier(), Initialization::gpt2(), Initialization::pytorch(),
           Initialization::xavier(Initialization::Distribution::uniform), Initialization::standard_deviation(0.05)})
-        for_each_placement([&](auto placement) {
-            using P = decltype(placement);
-            INFO("placement ", std::string(P::name), " initialization ", std::string(scheme.name()));
-            Encoder<P, float> encoder({.layers = layers, .width = d, .heads = 4, .feed_forward = ff});
+        for (const AnyPlacement* placement : all_placements()) {
+            INFO("placement ", std::string(placement->name), " initialization ", std::string(scheme.name()));
+            AnyEncoder<float, LayerNorm<float>> encoder(*placement,
+                                                        {.layers = layers, .width = d, .heads = 4, .feed_forward = ff});
             RandomEngine random(1);
             encoder.initialize(random, scheme);
             const Depth depth{.layer = 2, .layers = layers};
             const auto check = [&](const Matrix<float>& weight, Role role) {
-                const double expected = initial_gain<P>(role, depth) *
+                const double expected = placement->gain(role, depth) *
                                         std::sqrt(scheme.variance(role, weight.shape()[1], weight.shape()[0], depth));
                 CHECK(measured_deviation(weight) == doctest::Approx(expected).epsilon(deviation_tolerance(weight)));
             };
@@ -46,7 +46,7 @@ TEST_CASE("every matrix of a block has its scheme's standard deviation times the
             check(attention.out.weight, Role::out);
             check(feed_forward.linear1.weight, Role::linear1);
             check(feed_forward.linear2.weight, Role::linear2);
-        });
+        }
 }
 
 TEST_CASE("uniform draws stay within sqrt(3) standard deviations and reach them") {

@@ -26,6 +26,13 @@ struct NormThenScaledSum {
     static constexpr auto formula = norm(x) + 0.5 * f(norm<in>(0.5 * x));
     static constexpr bool final_norm = true;
 };
+struct GatedTwice {  // a number before f, a vector behind, a gate of a sum, f's value read three times
+    static constexpr auto name = "gated-twice";
+    static constexpr auto branch = f(learned("before", 0.7) * x + norm<"first">(x));
+    static constexpr auto formula =
+        norm<"last">(gate("sum", 1.3) * (x + 0.5 * branch) - branch) + gate("behind", 0.2) * (branch - x);
+    static constexpr bool final_norm = true;
+};
 struct SublayerOnly {
     static constexpr auto name = "sublayer-only";
     static constexpr auto formula = f(x);
@@ -33,27 +40,32 @@ struct SublayerOnly {
 };
 
 // With attention every placement is checked in encoder.cpp; here the sublayer that compiles fastest stands for all.
-template <class P, class N = LayerNorm<double>>
-void check_placement() {
-    INFO("placement ", std::string(P::name));
+template <class N = LayerNorm<double>>
+void check_placement(const AnyPlacement& placement) {
+    INFO("placement ", std::string(placement.name));
+    if (placement.streams() > 1 || &placement == &any_placement<ReZero>) return;  // in encoder.cpp
     const Depth depth{.layer = 3, .layers = 5};
-    using Block = ResidualBlock<P, FeedForward<double>, N>;
-    check_layer(Block({.width = 4, .feed_forward = 6, .activation = gelu}, depth), 2, 3, 11);
-    check_layer(Block({.width = 5, .feed_forward = 3, .bias = false}, depth, 1e-3, false), 1, 1, 12);
-    check_layer(Block({.width = 19, .feed_forward = 2, .activation = gelu}, depth), 1, 2, 13);  // more than a register
+    using Block = AnyBlock<FeedForward<double>, N>;
+    check_layer(Block(placement, {.width = 4, .feed_forward = 6, .activation = gelu}, depth, {}), 2, 3, 11);
+    check_layer(
+        Block(placement, {.width = 5, .feed_forward = 3, .bias = false}, depth, {.epsilon = 1e-3, .bias = false}), 1, 1,
+        12);
+    check_layer(Block(placement, {.width = 19, .feed_forward = 2, .activation = gelu}, depth, {}), 1, 2,
+                13);  // more than a register
 }
 
 }  // namespace
 
 TEST_CASE("every placement's backward is the derivative of its forward") {
-    for_each_placement([](auto placement) { check_placement<decltype(placement)>(); });
+    for (const AnyPlacement* placement : all_placements()) check_placement(*placement);
 }
 
 TEST_CASE("a user's own formula is differentiated as well") {
-    check_placement<Tangled>();
-    check_placement<NormThenScaledSum>();
-    check_placement<SublayerOnly>();
-    check_placement<Tangled, RMSNorm<double>>();
+    check_placement(any_placement<Tangled>);
+    check_placement(any_placement<NormThenScaledSum>);
+    check_placement(any_placement<SublayerOnly>);
+    check_placement(any_placement<GatedTwice>);
+    check_placement<RMSNorm<double>>(any_placement<Tangled>);
 }
 
 TEST_CASE("forward computes the formula as written") {
@@ -100,6 +112,52 @@ TEST_CASE("forward computes the formula as written") {
     compute(LayerNormScaling{}, [](auto& x, auto f, auto n, auto sum) {                   // 1/sqrt(4)
         return sum(1, x, 1, f(sum(0.5, n(0, x), 0, x)));
     });
+}
+
+TEST_CASE("streams: as many in and out as the placement has, whose block is given them side by side") {
+    const ResidualBlock<ResiDual, FeedForward<double>> block({.width = 4, .feed_forward = 6});
+    decltype(block)::Cache cache;
+    const std::vector<Activations<double>> x{random_activations(2, 3, 4, 1), random_activations(2, 3, 4, 2)};
+    std::vector<Activations<double>> y(2);
+    block.forward(x, y, cache);
+    Activations<double> branch, sum = x[0];
+    FeedForward<double>::Cache own;
+    block.sublayer.forward(x[0], branch, own);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+        CHECK(y[1].data()[i] == doctest::Approx(x[1].data()[i] + branch.data()[i]));
+        sum.data()[i] += branch.data()[i];
+    }
+    LayerNorm<double>::Cache norm_cache;
+    block.norms[0].forward(sum, sum, norm_cache);
+    for (std::size_t i = 0; i < sum.size(); ++i) CHECK(y[0].data()[i] == doctest::Approx(sum.data()[i]));
+
+    CHECK_THROWS_WITH(block.forward(x[0], y[0], cache), "ResidualBlock: x has 1 streams, expected 2");
+    CHECK_THROWS_WITH(block.forward(x, std::span(y).first(1), cache), "ResidualBlock: y has 1 streams, expected 2");
+    std::vector<Activations<double>> uneven = x;
+    uneven[1] = random_activations(2, 2, 4, 1);
+    CHECK_THROWS_WITH(block.forward(uneven, y, cache), "ResidualBlock: x has shape (2, 2, 4), expected (2, 3, 4)");
+}
+
+TEST_CASE("a number that a layer shares must be lent to its later blocks") {
+    const ResidualBlock<ReZero, FeedForward<double>> block({.width = 4, .feed_forward = 6});
+    decltype(block)::Cache cache;
+    Activations<double> y;
+    CHECK(block.gates.size() == 0);
+    CHECK_THROWS_WITH(block.forward(random_activations(1, 2, 4, 1), y, cache),
+                      "ResidualBlock: 'a' belongs to the first block of the layer, and is not lent: cache.lent and "
+                      "cache.lent_gradients");
+    const ResidualBlock<ReZero, MultiHeadAttention<double>> first({.width = 4, .heads = 2});
+    CHECK(first.gates.names == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("learned factors start where the formula says, and a norm's gain too") {
+    const ResidualBlock<LayerScale, FeedForward<float>> scaled({.width = 3, .feed_forward = 2}, {1, 24});
+    CHECK(scaled.gates.names == std::vector<std::string>{"lambda"});
+    CHECK(scaled.gates[0] == Vector<float>{1e-5f, 1e-5f, 1e-5f});
+    const ResidualBlock<SkipInit, FeedForward<float>> silent({.width = 3, .feed_forward = 2});
+    CHECK(silent.gates[0] == Vector<float>{0.0f});
+    const ResidualBlock<SwinV2, FeedForward<float>> swin({.width = 2, .feed_forward = 2});
+    CHECK(swin.norms[0].gain == Vector<float>{0.0f, 0.0f});
 }
 
 TEST_CASE("each slot is its own norm, named after the slot") {

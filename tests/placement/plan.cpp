@@ -69,6 +69,19 @@ TEST_CASE("norms and gates are numbered as they are read, outermost first") {
     CHECK(gated.gates[1].per_channel);
 }
 
+TEST_CASE("a number that a layer shares is its first block's") {
+    constexpr auto rezero = learned("own", 1.0) * x + shared("a", 0.5) * f(x);
+    const Plan first = plan(rezero, {1, 4, SublayerKind::attention}),
+               later = plan(rezero, {1, 4, SublayerKind::feed_forward});
+    CHECK(first.own_gates == 2);
+    CHECK(later.own_gates == 1);
+    REQUIRE(later.gates.size() == 2);
+    CHECK(later.gates[0].name == Label{"own"});
+    CHECK(later.gates[1].name == Label{"a"});
+    CHECK(later.gates[1].start == 0.5);
+    CHECK(text(later) == "gate0 1 s0; f0 1 s0; gate1 1 v1; = 1 v0 1 v2");
+}
+
 TEST_CASE("what is written twice is computed once") {
     CHECK(text(f(norm(x)) + norm(x)) == "norm0 1 s0; f0 1 v0; = 1 v1 1 v0");
     CHECK(text(streams(norm(x + f(x)), r + f(x))) == "f0 1 s0; norm0 1 s0 1 v0; = 1 v1= 1 s1 1 v0");

@@ -41,10 +41,11 @@ public:
     /// @param layout of the queries
     CrossAttentionMoments(const TokenLayout& layout, MemoryMoments& memory, const AttentionScales& scales,
                           SoftmaxTable& table)
-        : layout_(layout), memory_(memory), scales_(scales), table_(table) {}
+        : layout_(layout), memory_(memory), given_(scales), scales_(scales), table_(table) {}
 
     TokenKernel forward(const TokenKernel& input, const Fluctuation&) override {
         input_ = input;
+        scales_ = projections_.effective(given_, layout_.trace(input) / layout_.tokens(), memory_.kernel[0]);
         const double q = memory_.kernel[0], c = memory_.kernel[1], e = memory_.kernel[2], keys = key_count();
         spread_ = std::fmax(q - c, 0.0);
         score_variance_ = 0.0;
@@ -66,6 +67,7 @@ public:
                     (within ? c + overlap(entry, ratios[i].with(ratios[j], input[entry]).overlap) * spread_ : e) +
                 scales_.value * scales_.query * scales_.key * input[entry] * other_keys(i, j);
         });
+        heads_norm_.forward(layout_, scales_, heads_);
         TokenKernel output = heads_;
         for (double& k : output) k *= scales_.out;
         return output;
@@ -73,20 +75,27 @@ public:
     /// The average over the memory does not follow the queries noticeably.
     double transfer() const override { return 0.0; }
     double fresh(const Fluctuation&) const override { return 2.0 / scales_.width + memory_.fluctuation.relative; }
-    double norm_variance() const override { return (scales_.output_projection ? 4.0 : 2.0) / scales_.width; }
+    double norm_variance() const override {
+        return (scales_.output_projection && !scales_.norms.heads ? 4.0 : 2.0) / scales_.width;
+    }
 
     TokenKernel backward(const TokenKernel& gradient) override {
         squares = {};
+        inner_norms.clear();
+        inner_gates.clear();
         const double entries = scales_.width * scales_.width, keys = key_count();
         if (scales_.output_projection) {
             squares.wo = entries * layout_.inner(gradient, heads_);
             squares.bo = scales_.width * layout_.total(gradient);
         }
+        TokenKernel heads_gradient = gradient;
+        for (double& g : heads_gradient) g *= scales_.out;
+        heads_norm_.backward(layout_, scales_, heads_, heads_gradient, *this);
         TokenKernel query(gradient.size()), to_value(gradient.size()), to_other_values(gradient.size()),
             to_key(gradient.size()), other(gradient.size());
         const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input_, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
-            const double g = scales_.out * gradient[entry];
+            const double g = heads_gradient[entry];
             other[entry] = g * input_[entry] * other_keys(i, j);
             query[entry] = scales_.value * scales_.key * g * other_keys(i, j);
             to_value[entry] = to_other_values[entry] = to_key[entry] = 0.0;
@@ -121,6 +130,9 @@ public:
         squares.wk = (entries * memory.inner(key, memory_.kernel) + scales_.query * scales_.value * fluctuating) *
                      mean_square_over_square_mean_;
         for (double& g : query) g *= scales_.query;
+        std::vector<NormSquares> projection_norms;
+        projections_.correct(squares, projection_norms);
+        inner_norms.insert(inner_norms.begin(), projection_norms.begin(), projection_norms.end());
         return query;
     }
 
@@ -148,8 +160,10 @@ private:
 
     const TokenLayout& layout_;
     MemoryMoments& memory_;
-    AttentionScales scales_;
+    AttentionScales given_, scales_;
     SoftmaxTable& table_;
+    detail::ProjectionNorms projections_;
+    detail::HeadsNorm heads_norm_;
     TokenKernel input_, heads_;
     std::vector<SoftmaxMoments> softmax_;
     double spread_ = 0.0, score_variance_ = 0.0;

@@ -31,7 +31,9 @@ namespace detail {
 
 class EncoderMemory final : public AnyMemory {
 public:
-    explicit EncoderMemory(MemoryMoments memory) : AnyMemory(memory.layout.sequence()), moments(std::move(memory)) {}
+    explicit EncoderMemory(MemoryMoments memory)
+        : AnyMemory(memory.layout.sequence(), token_differences(memory.layout, memory.kernel)),
+          moments(std::move(memory)) {}
     std::unique_ptr<AnyAttentionMoments> attention(const TokenLayout& queries, const AttentionScales& scales,
                                                    SoftmaxTable& softmax) override {
         return std::make_unique<CrossAttentionMoments>(queries, moments, scales, softmax);
@@ -94,6 +96,9 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     sums.add(report.loss, loss.loss);
     sums.add(report.readout, loss.readout);
     if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, norm.own(loss.final_norm));
+    else if (!decoder.ends_in_norm())
+        sums.judge(report.readout,
+                   sums.path.pass_loss(leaning_share(target.layout, loss), decoder_scores.largest_excess()));
     StreamKernels gradient = decoder_output.backward(std::move(loss.gradient));
     if (!decoder_output.norms().empty())
         sums.add(report.decoder.final_norm,
@@ -124,6 +129,7 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     encoder_scores.warn("the encoder's attention", report.warnings);
     decoder_scores.warn("the decoder's self-attention", report.warnings);
     memory.scores.warn("the decoder's cross-attention", report.warnings);
+    sums.conclude(report);
     return report;
 }
 

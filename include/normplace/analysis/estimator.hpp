@@ -47,6 +47,8 @@ public:
         sums_.add(report_.loss, loss.loss);
         sums_.add(report_.readout, loss.readout);
         if (output.ends_in_norm()) sums_.add(report_.final_norm, norm_.own(loss.final_norm));
+        else if (!stack.ends_in_norm())
+            sums_.judge(report_.readout, sums_.path.pass_loss(leaning_share(layout, loss), scores_.largest_excess()));
 
         StreamKernels at_streams = output.backward(std::move(loss.gradient));
         if (!output.norms().empty())
@@ -72,6 +74,7 @@ public:
                 "bound over " +
                 std::to_string(model_.layers) + " layers; the numbers behind that point are inf or NaN");
         scores_.warn("the attention", report_.warnings);
+        sums_.conclude(report_);
         return std::move(report_);
     }
 

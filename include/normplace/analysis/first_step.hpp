@@ -25,26 +25,28 @@
 
 namespace normplace {
 
-/// Whether the theory of the first step covers the placement: it has one stream, no learned factors and no norms inside
-/// the sublayer.
+/// Whether the theory of the first step covers the placement: it has one stream, no learned factors, norms whose gain
+/// starts at 1, and none inside the sublayer.
 constexpr bool has_first_step(const AnyPlacement& placement) {
-    return placement.streams() == 1 && syntax::count_gates(placement.formula) == 0 && !placement.has_norms_inside();
+    return placement.streams() == 1 && syntax::count_gates(placement.formula) == 0 &&
+           !syntax::has_norm_start(placement.formula) && !placement.has_norms_inside();
 }
 namespace detail {
 template <class P>
 constexpr bool explain_first_step() {
-    static_assert(has_first_step(any_placement<P>),
-                  "normplace: the first step is predicted for placements with one stream, without learned factors and "
-                  "without norms inside the sublayer; measure_first_step has no such limits.");
+    static_assert(
+        has_first_step(any_placement<P>),
+        "normplace: the first step is predicted for placements with one stream, without learned factors or "
+        "gains that start at 0, and without norms inside the sublayer; measure_first_step has no such limits.");
     return true;
 }
 inline void check_first_step(const AnyPlacement& placement, const ReferenceModel& model) {
     model.check();
     if (!has_first_step(placement))
-        throw std::invalid_argument(
-            "predict_first_step: " + std::string(placement.name) +
-            " has several streams, learned factors or norms inside the sublayer, for which there is no theory of the "
-            "first step");
+        throw std::invalid_argument("predict_first_step: " + std::string(placement.name) +
+                                    " has several streams, learned factors, gains that do not start at 1 or norms "
+                                    "inside the sublayer, for which "
+                                    "there is no theory of the first step");
     if (!normalises(model.norm) || model.norm == NormKind::scale_norm)
         throw std::invalid_argument("predict_first_step: there is no theory of the first step for " +
                                     std::string(name(model.norm)));

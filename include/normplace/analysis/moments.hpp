@@ -35,15 +35,16 @@ public:
     /// plan, norm and sublayer are kept by reference.
     BlockMoments(const Plan& plan, const TokenLayout& layout, double width, const NormMoments& norm,
                  SublayerMoments& sublayer)
-        : norms(plan.norms.size()),
-          gates(plan.gates.size()),
-          plan_(plan),
-          layout_(layout),
-          width_(width),
-          norm_(norm),
-          sublayer_(sublayer),
-          own_(plan.norms.size()),
-          own_gradients_(plan.norms.size()) {}
+        : layout_(layout), width_(width), norm_(norm) {
+        become(plan, sublayer);
+    }
+    /// Another block of the same stack, in the same memory.
+    void become(const Plan& plan, SublayerMoments& sublayer) {
+        plan_ = &plan;
+        sublayer_ = &sublayer;
+        norms.assign(plan.norms.size(), {});
+        gates.assign(plan.gates.size(), 0.0);
+    }
 
     /// Covariances of the block's results; `fluctuations`, of the streams, become those of the results.
     StreamKernels forward(const StreamKernels& streams, StreamFluctuations& fluctuations) {
@@ -64,22 +65,23 @@ public:
 
     /// Covariances of the gradient at the streams, from those at the block's results. Needs forward's state.
     StreamKernels backward(const StreamKernels& gradient) {
-        const std::size_t streams = plan_.streams;
-        std::vector<Path> paths(streams + plan_.steps.size(), Path(gradient.streams(), layout_.classes()));
+        const std::size_t streams = plan_->streams;
+        paths_.assign(streams + plan_->steps.size(), Path(gradient.streams(), layout_.classes()));
+        std::vector<Path>& paths = paths_;
         gradient_ = &gradient;
         const PerToken one(layout_.classes(), 1.0);
-        for (std::size_t r = 0; r < plan_.results.size(); ++r)
-            for (const Plan::Term& term : plan_.results[r]) add(term.factor, one, paths[term.source].from_results[r]);
-        for (std::size_t k = plan_.steps.size(); k-- > 0;) {
-            const Plan::Step& step = plan_.steps[k];
+        for (std::size_t r = 0; r < plan_->results.size(); ++r)
+            for (const Plan::Term& term : plan_->results[r]) add(term.factor, one, paths[term.source].from_results[r]);
+        for (std::size_t k = plan_->steps.size(); k-- > 0;) {
+            const Plan::Step& step = plan_->steps[k];
             Path path = paths[streams + k];
             if (step.kind == Node::Kind::sublayer) {
-                input_gradient_ = sublayer_.backward(kernel(path, path));
+                input_gradient_ = sublayer_->backward(kernel(path, path));
                 path = Path(gradient.streams(), layout_.classes());
                 path.from_input = one;
             } else if (step.kind == Node::Kind::gated) {
                 gates[step.index] = width_ * layout_.inner(kernel(path, path), seen_by_gate(k));
-                scale(path, plan_.gates[step.index].start);
+                scale(path, plan_->gates[step.index].start);
             } else {
                 back_through_norm(k, path);
             }
@@ -98,6 +100,20 @@ public:
 
     /// E f(x)^2 per entry, averaged over tokens. Needs forward's state.
     double branch_square() const { return branch_mean_.same; }
+
+    /// How many of the gates are the block's own.
+    std::size_t own_gates() const { return plan_->own_gates; }
+    /// Sums up for the layer's first block what the others' backward found for the gates that it lends them.
+    void lend_gates(std::vector<std::pair<Label, double>>& found) {
+        for (std::size_t g = 0; g < gates.size(); ++g) {
+            if (g >= plan_->own_gates) {
+                found.emplace_back(plan_->gates[g].name, gates[g]);
+                continue;
+            }
+            for (const auto& [name, square] : found)
+                if (name == plan_->gates[g].name) gates[g] += square;
+        }
+    }
 
     /// In the order of the plan's norms and gates; backward fills them. A gate's is E||dLoss/d gate||^2.
     std::vector<NormSquares> norms;
@@ -129,34 +145,36 @@ private:
         Fluctuation fluctuation;
     };
 
-    std::size_t branch() const { return plan_.streams; }
+    std::size_t branch() const { return plan_->streams; }
 
     void enter(const StreamKernels& streams, const StreamFluctuations& fluctuations) {
         streams_ = streams;
         fluctuations_ = fluctuations;
         means_.clear();
-        for (std::size_t s = 0; s < plan_.streams; ++s)
-            for (std::size_t t = 0; t < plan_.streams; ++t) means_.push_back(mean_within(layout_, streams_(s, t)));
+        for (std::size_t s = 0; s < plan_->streams; ++s)
+            for (std::size_t t = 0; t < plan_->streams; ++t) means_.push_back(mean_within(layout_, streams_(s, t)));
         branch_ = {};
         input_ = {};
         branch_mean_ = {0.0, 0.0};
         values_.clear();
-        values_.reserve(plan_.steps.size());
-        gated_.resize(plan_.gates.size());
-        roots_.resize(plan_.norms.size());
-        outputs_.resize(plan_.norms.size());
-        inverse_square_.resize(plan_.norms.size());
-        for (const Plan::Step& step : plan_.steps) {
+        values_.reserve(plan_->steps.size());
+        gated_.resize(plan_->gates.size());
+        roots_.resize(plan_->norms.size());
+        own_.assign(plan_->norms.size(), {});
+        own_gradients_.assign(plan_->norms.size(), {});
+        outputs_.resize(plan_->norms.size());
+        inverse_square_.resize(plan_->norms.size());
+        for (const Plan::Step& step : plan_->steps) {
             Coefficients input = sum(step.input);
             if (step.kind == Node::Kind::sublayer) values_.push_back(through_sublayer(input));
             else if (step.kind == Node::Kind::gated) {
                 gated_[step.index] = input;
-                scale(input, plan_.gates[step.index].start);
+                scale(input, plan_->gates[step.index].start);
                 values_.push_back(std::move(input));
             } else values_.push_back(through_norm(step.index, std::move(input)));
         }
         results_.clear();
-        for (const Plan::Terms& result : plan_.results) results_.push_back(sum(result));
+        for (const Plan::Terms& result : plan_->results) results_.push_back(sum(result));
     }
 
     Coefficients through_sublayer(const Coefficients& input) {
@@ -165,12 +183,12 @@ private:
         Fluctuation entering = input_.fluctuation;
         entering.norm = input_norm;
         entering.log_spread += input.log_spread;
-        sublayer_.before_norm = leads_to_norm();
-        branch_ = sublayer_.forward(combine(input), entering);
+        sublayer_->before_norm = leads_to_norm();
+        branch_ = sublayer_->forward(combine(input), entering);
         branch_mean_ = mean_within(layout_, branch_);
         Coefficients c = nothing();
         c.parts[branch()] = PerToken(layout_.classes(), 1.0);
-        c.norm[branch()] = input_norm + sublayer_.norm_variance();
+        c.norm[branch()] = input_norm + sublayer_->norm_variance();
         return c;
     }
     Coefficients through_norm(std::size_t index, Coefficients c) {
@@ -188,7 +206,7 @@ private:
             for (std::size_t p = 0; p <= branch(); ++p) c.parts[p][i] /= root[i];
         }
         outputs_[index] = c;
-        scale(c, plan_.norms[index].start);
+        scale(c, plan_->norms[index].start);
         return c;
     }
     /// tanh(alpha e): what follows e, and the rest, which does not covary with e.
@@ -210,11 +228,11 @@ private:
         };
         for (PerToken& part : c.parts) times_slope(part);
         for (PerToken& part : c.own) times_slope(part);
-        c.own.resize(plan_.norms.size(), PerToken(layout_.classes()));
+        c.own.resize(plan_->norms.size(), PerToken(layout_.classes()));
         c.own[index] = PerToken(layout_.classes(), 1.0);
         c.widening = 0.0;
         outputs_[index] = c;
-        scale(c, plan_.norms[index].start);
+        scale(c, plan_->norms[index].start);
         return c;
     }
     static void scale(Coefficients& c, double factor) {
@@ -229,17 +247,17 @@ private:
     bool leads_to_norm() const {
         std::size_t readers = 0;
         bool norm = false;
-        for (std::size_t k = 0; k < plan_.steps.size(); ++k)
-            for (const Plan::Term& term : plan_.steps[k].input)
-                if (term.source >= plan_.streams &&
-                    plan_.steps[term.source - plan_.streams].kind == Node::Kind::sublayer) {
+        for (std::size_t k = 0; k < plan_->steps.size(); ++k)
+            for (const Plan::Term& term : plan_->steps[k].input)
+                if (term.source >= plan_->streams &&
+                    plan_->steps[term.source - plan_->streams].kind == Node::Kind::sublayer) {
                     ++readers;
-                    norm = plan_.steps[k].kind == Node::Kind::norm && plan_.steps[k].input.size() == 1;
+                    norm = plan_->steps[k].kind == Node::Kind::norm && plan_->steps[k].input.size() == 1;
                 }
-        for (const Plan::Terms& result : plan_.results)
+        for (const Plan::Terms& result : plan_->results)
             for (const Plan::Term& term : result)
-                readers += term.source >= plan_.streams &&
-                           plan_.steps[term.source - plan_.streams].kind == Node::Kind::sublayer;
+                readers += term.source >= plan_->streams &&
+                           plan_->steps[term.source - plan_->streams].kind == Node::Kind::sublayer;
         return readers == 1 && norm && norm_.divides_by_size();
     }
 
@@ -249,7 +267,7 @@ private:
         return c;
     }
     Coefficients of(std::size_t source) const {
-        if (source >= plan_.streams) return values_[source - plan_.streams];
+        if (source >= plan_->streams) return values_[source - plan_->streams];
         Coefficients c = nothing();
         c.parts[source] = PerToken(layout_.classes(), 1.0);
         c.norm[source] = fluctuations_[source].norm;
@@ -294,28 +312,28 @@ private:
         return sum / static_cast<double>(a.size());
     }
     bool has_stream(const Coefficients& c) const {
-        for (std::size_t s = 0; s < plan_.streams; ++s)
+        for (std::size_t s = 0; s < plan_->streams; ++s)
             if (mean_product(c.parts[s], c.parts[s]) != 0.0) return true;
         return false;
     }
 
     StreamPart stream_part(const Coefficients& c) const {
         StreamPart part;
-        for (std::size_t s = 0; s < plan_.streams; ++s) {
+        for (std::size_t s = 0; s < plan_->streams; ++s) {
             double share = 0.0;
-            for (std::size_t t = 0; t < plan_.streams; ++t) {
+            for (std::size_t t = 0; t < plan_->streams; ++t) {
                 const double product = mean_product(c.parts[s], c.parts[t]);
-                const WithinMean& mean = means_[s * plan_.streams + t];
+                const WithinMean& mean = means_[s * plan_->streams + t];
                 share += product * mean.same;
                 part.fluctuation.spread += product * (mean.same - mean.different);
             }
             part.square += share;
-            if (plan_.streams == 1) share = 1.0;
+            if (plan_->streams == 1) share = 1.0;
             part.norm += share * c.norm[s];
             part.fluctuation.relative += share * fluctuations_[s].relative;
             part.fluctuation.log_spread += share * fluctuations_[s].log_spread;
         }
-        if (plan_.streams > 1 && part.square > 0.0)
+        if (plan_->streams > 1 && part.square > 0.0)
             for (double* average : {&part.norm, &part.fluctuation.relative, &part.fluctuation.log_spread})
                 *average /= part.square;
         return part;
@@ -338,8 +356,8 @@ private:
         Fluctuation result;
         result.relative =
             combined_relative(stream.fluctuation, branch_square * (branch_mean_.same - branch_mean_.different),
-                              branch_square * sublayer_.transfer() * input_.fluctuation.spread,
-                              sublayer_.fresh(input_.fluctuation), width_);
+                              branch_square * sublayer_->transfer() * input_.fluctuation.spread,
+                              sublayer_->fresh(input_.fluctuation), width_);
         result.norm = norm_variance(c, stream);
         result.log_spread = stream.fluctuation.log_spread + c.log_spread;
         return result;
@@ -366,8 +384,8 @@ private:
     double square_at(const Coefficients& c, std::size_t i) const {
         const std::size_t entry = layout_.diagonal(i);
         double q = 0.0;
-        for (std::size_t s = 0; s < plan_.streams; ++s)
-            for (std::size_t t = 0; t < plan_.streams; ++t)
+        for (std::size_t s = 0; s < plan_->streams; ++s)
+            for (std::size_t t = 0; t < plan_->streams; ++t)
                 if (c.parts[s][i] != 0.0 && c.parts[t][i] != 0.0)
                     q += c.parts[s][i] * c.parts[t][i] * streams_(s, t)[entry];
         const double b = c.parts[branch()][i];
@@ -380,8 +398,8 @@ private:
     TokenKernel between(const Coefficients& a, const Coefficients& b) const {
         TokenKernel result(layout_.entries());
         const bool has_branch = branch_.size() > 0;
-        for (std::size_t s = 0; s < plan_.streams; ++s)
-            for (std::size_t t = 0; t < plan_.streams; ++t) {
+        for (std::size_t s = 0; s < plan_->streams; ++s)
+            for (std::size_t t = 0; t < plan_->streams; ++t) {
                 const TokenKernel& stream = streams_(s, t);
                 const PerToken &left = a.parts[s], &right = b.parts[t];
                 layout_.for_each_entry(
@@ -432,20 +450,20 @@ private:
     /// are without what points along the norm's argument, since the Jacobian takes that away; the gradient of a number
     /// on a stream that goes on is not independent of the stream, and has no theory.
     TokenKernel seen_by_gate(std::size_t k) const {
-        const Plan::Step& step = plan_.steps[k];
+        const Plan::Step& step = plan_->steps[k];
         const Coefficients& value = gated_[step.index];
         TokenKernel seen = combine(value);
-        if (plan_.gates[step.index].per_channel) return seen;
-        const std::size_t source = plan_.streams + k;
+        if (plan_->gates[step.index].per_channel) return seen;
+        const std::size_t source = plan_->streams + k;
         const auto reads = [&](const Plan::Terms& input) {
             return std::any_of(input.begin(), input.end(),
                                [&](const Plan::Term& term) { return term.source == source; });
         };
-        const bool goes_on = std::any_of(plan_.results.begin(), plan_.results.end(), reads);
+        const bool goes_on = std::any_of(plan_->results.begin(), plan_->results.end(), reads);
         if (goes_on && has_stream(value)) return TokenKernel(seen.size(), std::numeric_limits<double>::quiet_NaN());
-        const auto reader = std::find_if(plan_.steps.begin(), plan_.steps.end(),
+        const auto reader = std::find_if(plan_->steps.begin(), plan_->steps.end(),
                                          [&](const Plan::Step& later) { return reads(later.input); });
-        if (goes_on || reader == plan_.steps.end() || reader->kind != Node::Kind::norm || !norm_.divides_by_size())
+        if (goes_on || reader == plan_->steps.end() || reader->kind != Node::Kind::norm || !norm_.divides_by_size())
             return seen;
         const Coefficients& normalised = outputs_[reader->index];
         const TokenKernel along = between(value, normalised), across = between(normalised, value),
@@ -458,17 +476,17 @@ private:
         return seen;
     }
     void back_through_norm(std::size_t step, Path& path) {
-        const std::size_t index = plan_.steps[step].index;
+        const std::size_t index = plan_->steps[step].index;
         const TokenKernel gradient = kernel(path, path);
         norms[index] =
             norm_.own({width_ * layout_.inner(gradient, combine(outputs_[index])), width_ * layout_.total(gradient)});
-        const double start = plan_.norms[index].start;
+        const double start = plan_->norms[index].start;
         const PerToken& root = roots_[index];
         if (norm_.is_elementwise()) {
             TokenKernel& own = own_gradients_[index];  // so far of the derivatives alone
             for (std::size_t e = 0; e < own.size(); ++e) own[e] *= start * start * gradient[e];
             scale_by_token(path, [&](std::size_t i) { return start * root[i]; });
-            path.from_own.resize(plan_.norms.size(), PerToken(layout_.classes()));
+            path.from_own.resize(plan_->norms.size(), PerToken(layout_.classes()));
             path.from_own[index] = PerToken(layout_.classes(), 1.0);
             return;
         }
@@ -490,11 +508,11 @@ private:
         for (PerToken& from : path.from_own) scale_all(from);
     }
 
-    const Plan& plan_;
+    const Plan* plan_ = nullptr;
     const TokenLayout& layout_;
     double width_;
     const NormMoments& norm_;
-    SublayerMoments& sublayer_;
+    SublayerMoments* sublayer_ = nullptr;
     StreamKernels streams_;
     StreamFluctuations fluctuations_;
     std::vector<WithinMean> means_;  // of every pair of streams
@@ -504,6 +522,7 @@ private:
     std::vector<Coefficients> values_, results_, gated_, outputs_;
     std::vector<PerToken> roots_;
     std::vector<double> inverse_square_;
+    std::vector<Path> paths_;                       // of streams and steps
     std::vector<TokenKernel> own_, own_gradients_;  // of each norm, where it is elementwise
     const StreamKernels* gradient_ = nullptr;
 };

@@ -47,12 +47,14 @@ public:
         return {pair.value, square * pair.derivative};
     }
 
-    /// What the norm's own parameters have of what D gains and biases would. ScaleNorm's one length has no theory: the
-    /// gradient's sum along the token, to which norms that follow leave next to nothing.
+    /// What the norm's own parameters have of what D gains and biases would. ScaleNorm's one length has no theory: it
+    /// is the gradient's sum along the token, to which norms that follow leave next to nothing. Nor has CentreNorm's
+    /// gain: nothing takes away what the loss sends along the hidden state, and all of them see it.
     NormSquares own(const NormSquares& each) const {
         switch (kind) {
             case NormKind::unit_norm: return {0.0, 0.0};
             case NormKind::scale_norm: return {std::numeric_limits<double>::quiet_NaN(), 0.0};
+            case NormKind::centre_norm: return {std::numeric_limits<double>::quiet_NaN(), each.bias};
             default: return each;
         }
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <normplace/analysis/reference_model.hpp>
+#include <normplace/analysis/validity.hpp>
 #include <normplace/placement/placement.hpp>
 #include <normplace/placement/plan.hpp>
 #include <normplace/placement/print.hpp>
@@ -20,10 +21,12 @@ namespace normplace {
 inline constexpr double not_available = std::numeric_limits<double>::quiet_NaN();
 
 /// sqrt(E ||dLoss/dW||_F^2): the root mean square over seeds of the Frobenius norm. NaN where the model has no such
-/// parameter or the theory no answer.
+/// parameter or the theory no answer; in the second case `validity` is `fails`, and `limit` says why.
 struct GradientNorm {
     double norm = not_available;
     double standard_error = 0.0;  ///< of the measured norm; 0 when it is predicted
+    Validity validity = Validity::holds;
+    Limit limit = Limit::none;  ///< why it does not hold
 };
 
 /// An average over seeds.
@@ -99,7 +102,8 @@ namespace detail {
 inline void name_parameters(const AnyPlacement& placement, const Depth& depth, SublayerReport& report) {
     const Plan there = plan(placement.formula, depth);
     for (const Plan::Norm& norm : there.norms) report.norms.push_back({norm_name(norm.slot), {}, {}});
-    for (const Plan::Gate& gate : there.gates) report.gates.push_back({std::string(gate.name.view()), {}});
+    for (std::size_t g = 0; g < there.own_gates; ++g)
+        report.gates.push_back({std::string(there.gates[g].name.view()), {}});
     const SublayerNorms inside = placement.inside(depth);
     const bool attends = depth.sublayer != SublayerKind::feed_forward;
     for (const auto& [there_is, name] : {std::pair{attends && inside.query, "query_norm"},
@@ -119,12 +123,16 @@ inline GradientReport empty_report(const AnyPlacement& placement, const Referenc
     report.placement = placement.name;
     report.formula = to_string(placement);
     report.model = model;
-    report.layers.resize(model.layers);
-    for (std::size_t l = 1; l <= model.layers; ++l) {
-        LayerReport& layer = report.layers[l - 1];
+    const auto layer_of = [&](std::size_t l) {
+        LayerReport layer;
         detail::name_parameters(placement, {l, model.layers, SublayerKind::attention}, layer.attention);
         detail::name_parameters(placement, {l, model.layers, SublayerKind::feed_forward}, layer.feed_forward);
-    }
+        return layer;
+    };
+    if (syntax::has_one_shape(placement.formula) && !placement.has_norms_inside())
+        report.layers.assign(model.layers, layer_of(1));
+    else
+        for (std::size_t l = 1; l <= model.layers; ++l) report.layers.push_back(layer_of(l));
     report.final_norm.name = "final_norm";
     return report;
 }

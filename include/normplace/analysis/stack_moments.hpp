@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,11 @@ inline std::string rounded(double value) {
 class ScoreRange {
 public:
     explicit ScoreRange(std::size_t keys) : keys_(keys), limit_(2.0 * std::log(static_cast<double>(keys))) {}
-    bool exceeded(double variance) const { return keys_ > 1 && variance > limit_; }
+    bool exceeded(double variance) const { return excess(variance) > 1.0; }
+    /// In units of the limit. One key gets all the weight, whatever its score.
+    double excess(double variance) const { return keys_ > 1 ? variance / limit_ : 0.0; }
+    double largest_excess() const { return excess(largest_); }
+    std::size_t keys() const { return keys_; }
     void check(double variance, std::size_t layer) {
         if (!exceeded(variance)) return;
         if (first_ == 0 || layer < first_) first_ = layer;
@@ -41,7 +46,8 @@ public:
                            "), where attention settles on single tokens: W_q and W_k have no prediction in such layers "
                            "(the first is layer " +
                            std::to_string(first_) +
-                           "), and gradients at and below it are less certain, the further below the less");
+                           "), and gradients at and below it are less certain, the further below the less, or have "
+                           "none");
     }
 
 private:
@@ -50,6 +56,19 @@ private:
     std::size_t first_ = 0;
     double largest_ = 0.0;
 };
+
+/// What the loss's gradient `lean` h would add to a squared gradient norm, relative to what there is, where no norm
+/// takes it away: that of a matrix whose input is alike as the hidden states h are.
+inline double leaning_share(const TokenLayout& layout, const LossMoments& loss) {
+    const double along = loss.lean * loss.lean * layout.inner(loss.hidden, loss.hidden);
+    return along == 0.0 ? 0.0 : along / (layout.inner(loss.gradient, loss.hidden) * layout.tokens() * layout.tokens());
+}
+
+/// 1 - rho, over tokens of one sequence; 1 where there is one token.
+inline double token_differences(const TokenLayout& layout, const TokenKernel& kernel) {
+    const WithinMean mean = mean_within(layout, kernel);
+    return layout.sequence() > 1 && mean.same > 0.0 ? (mean.same - mean.different) / mean.same : 1.0;
+}
 
 /// Where one layer's numbers go. A decoder's layer has cross-attention between the other two.
 struct ReportedLayer {
@@ -60,11 +79,13 @@ struct ReportedLayer {
 /// What a decoder's layers look at beside their own stream.
 class AnyMemory {
 public:
-    explicit AnyMemory(std::size_t tokens) : scores(tokens) {}
+    /// @param one_minus_rho how little alike its tokens are
+    explicit AnyMemory(std::size_t tokens, double one_minus_rho = 1.0) : scores(tokens), one_minus_rho(one_minus_rho) {}
     virtual ~AnyMemory() = default;
     virtual std::unique_ptr<AnyAttentionMoments> attention(const TokenLayout& queries, const AttentionScales& scales,
                                                            SoftmaxTable& softmax) = 0;
     ScoreRange scores;
+    double one_minus_rho;
 };
 
 /// Fan-in times variance of every matrix of a stack.
@@ -129,7 +150,7 @@ public:
         for (std::size_t l = 1; l <= model_.layers; ++l) {
             const ReportedLayer& report = layers[l - 1];
             const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
-                BlockMoments block = make(layout, l, kind, sublayer);
+                BlockMoments& block = make(layout, l, kind, sublayer);
                 fluctuations_.push_back(fluctuations_.back());
                 streams_.push_back(block.forward(streams_.back(), fluctuations_.back()));
                 branches_.push_back(branches_.back() + block.branch_square());
@@ -150,6 +171,11 @@ public:
         }
     }
 
+    /// Whether a norm ends the first stream, and takes away what the gradient has along it.
+    bool ends_in_norm() {
+        return model_.layers > 0 && norm_of_sum(scales_.depth(model_.layers, SublayerKind::feed_forward));
+    }
+
     /// The streams as they leave the last layer.
     const StreamKernels& output() const { return streams_.back(); }
     const StreamFluctuations& output_fluctuations() const { return fluctuations_.back(); }
@@ -157,19 +183,26 @@ public:
     /// From the gradient where the streams leave the last layer to that at the stack's input. `last_norm` is added to
     /// the norm that ends the last block, if one does. Uses forward's state up.
     TokenKernel backward(const TokenLayout& layout, StreamKernels gradient, const std::vector<ReportedLayer>& layers,
-                         const NormSquares& last_norm, const ScoreRange& scores, const ReportSums& sums) {
+                         const NormSquares& last_norm, const ScoreRange& scores, ReportSums& sums) {
+        std::vector<std::pair<Label, double>> lent;  // squared gradients of gates that a layer's blocks share
         for (std::size_t l = model_.layers; l >= 1; --l) {
             const ReportedLayer& report = layers[l - 1];
-            const auto run = [&](SublayerKind kind, SublayerMoments& sublayer, SublayerReport& sublayer_report) {
+            const auto run = [&](SublayerKind kind, auto& sublayer, SublayerReport& sublayer_report) {
                 sums.add_gradient(sublayer_report.stream, layout, gradient[0]);
                 streams_.pop_back();
                 fluctuations_.pop_back();
                 branches_.pop_back();
-                BlockMoments block = make(layout, l, kind, sublayer);
+                BlockMoments& block = make(layout, l, kind, sublayer);
                 block.prepare(streams_.back(), fluctuations_.back());
+                if constexpr (requires { sublayer.score_variance(); })
+                    sums.path.pass_attention(
+                        (kind == SublayerKind::attention ? scores : memory_->scores).excess(sublayer.score_variance()),
+                        norm_of_sum(scales_.depth(l, kind)), model_.causal);
                 gradient = block.backward(gradient);
                 if (kind == SublayerKind::feed_forward && l == model_.layers)
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
+                block.lend_gates(lent);
+                if (kind == SublayerKind::attention) lent.clear();
                 sums.add(sublayer_report, block, sublayer);
             };
             LayerReport& layer = *report.layer;
@@ -181,11 +214,16 @@ public:
                 const auto cross =
                     memory_->attention(layout, scales_.attention(l, SublayerKind::cross_attention), softmax_);
                 run(SublayerKind::cross_attention, *cross, *report.cross_attention);
-                add(*report.cross_attention, cross->squares, memory_->scores.exceeded(cross->score_variance()), sums);
+                judge(*report.cross_attention, memory_->scores.exceeded(cross->score_variance()),
+                      memory_->one_minus_rho);
+                add(*report.cross_attention, cross->squares, sums);
             }
             AttentionMoments attention(layout, scales_.attention(l, SublayerKind::attention), softmax_);
             run(SublayerKind::attention, attention, layer.attention);
-            add(layer, attention.squares, scores.exceeded(attention.score_variance()), sums);
+            const double one_minus_rho = token_differences(layout, streams_.back()[0]);
+            judge(layer, scores.exceeded(attention.score_variance()), one_minus_rho);
+            add(layer, attention.squares, sums);
+            judge_gain_before(scales_.depth(l, SublayerKind::attention), scores.keys(), one_minus_rho, layer.attention);
         }
         return input_gradient(gradient);
     }
@@ -214,23 +252,48 @@ private:
         return sum;
     }
 
-    BlockMoments make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
+    /// One block after another, in the same memory.
+    BlockMoments& make(const TokenLayout& layout, std::size_t layer, SublayerKind kind, SublayerMoments& sublayer) {
         Depth depth = scales_.depth(layer, kind);
         depth.earlier_branches = branches_.back();
-        return {plans_.at(depth), layout, static_cast<double>(model_.width), norm_, sublayer};
+        const Plan& plan = plans_.at(depth);
+        if (block_) block_->become(plan, sublayer);
+        else block_.emplace(plan, layout, static_cast<double>(model_.width), norm_, sublayer);
+        return *block_;
     }
     void add_to_closing_norm(const Depth& depth, const NormSquares& last_norm, BlockMoments& block) {
+        if (!norm_of_sum(depth)) return;
         const Plan& plan = plans_.at(depth);
-        if (!is_norm(plan, plan.results[0]) || !normalises(norm_.kind)) return;
         NormSquares& norm = block.norms[plan.steps[plan.results[0][0].source - plan.streams].index];
         const NormSquares more = norm_.own(last_norm);
         norm.gain += more.gain;
         norm.bias += more.bias;
     }
-    /// W_q and W_k have no prediction where the scores are too large.
+    /// Whether the first stream leaves the block as the value of a norm.
+    bool norm_of_sum(const Depth& depth) {
+        const Plan& plan = plans_.at(depth);
+        return is_norm(plan, plan.results[0]) && normalises(norm_.kind);
+    }
+
     template <class Report>
-    void add(Report& report, AttentionSquares s, bool scores_too_large, const ReportSums& sums) const {
-        if (scores_too_large) s.wq = s.wk = s.bq = not_available;
+    void judge(Report& report, bool scores_too_large, double one_minus_rho) const {
+        for (GradientNorm* gradient : {&report.wq, &report.wk, &report.bq}) {
+            if (scores_too_large) ReportSums::judge(*gradient, {Validity::fails, Limit::large_scores});
+            ReportSums::judge(*gradient, judge_alignment(one_minus_rho, static_cast<double>(model_.width)));
+        }
+    }
+    /// Of the norm that self-attention reads, if it reads one.
+    void judge_gain_before(const Depth& depth, std::size_t tokens, double one_minus_rho, SublayerReport& report) {
+        const Plan& plan = plans_.at(depth);
+        const double keys = static_cast<double>(tokens) * (model_.causal ? 0.5 : 1.0);
+        for (const Plan::Step& step : plan.steps)
+            if (step.kind == Node::Kind::sublayer && is_norm(plan, step.input))
+                ReportSums::judge(report.norms[plan.steps[step.input[0].source - plan.streams].index].gain,
+                                  judge_gain(keys, one_minus_rho, static_cast<double>(model_.width)));
+    }
+
+    template <class Report>
+    void add(Report& report, const AttentionSquares& s, const ReportSums& sums) const {
         sums.add(report.wq, s.wq), sums.add(report.wk, s.wk), sums.add(report.wv, s.wv);
         sums.add(report.bq, s.bq), sums.add(report.bk, s.bk), sums.add(report.bv, s.bv);
         if (model_.output_projection) sums.add(report.wo, s.wo), sums.add(report.bo, s.bo);
@@ -245,6 +308,7 @@ private:
     ActivationKernel& kernel_;
     SoftmaxTable& softmax_;
     AnyMemory* memory_;
+    std::optional<BlockMoments> block_;
     std::vector<StreamKernels> streams_;
     std::vector<StreamFluctuations> fluctuations_;
     std::vector<double> branches_;  // the sum of E f(x)^2 over the sublayers so far

@@ -26,7 +26,7 @@ namespace normplace {
 
 namespace syntax {
 
-/// Whether every way from x to the result that does not lead through f passes a norm.
+/// Whether every way from x to the result that does not lead through f passes a norm, in some block at least.
 constexpr bool skip_is_normalised(const Formula& formula) {
     std::array<bool, Formula::most_nodes> normalised{};  // operands stand before what uses them
     for (std::size_t i = 0; i < formula.size; ++i) {
@@ -35,8 +35,10 @@ constexpr bool skip_is_normalised(const Formula& formula) {
             case Node::Kind::stream: normalised[i] = false; break;
             case Node::Kind::sublayer:
             case Node::Kind::norm: normalised[i] = true; break;
-            case Node::Kind::sum:
-            case Node::Kind::choice: normalised[i] = normalised[node.first] && normalised[node.second]; break;
+            case Node::Kind::sum: normalised[i] = normalised[node.first] && normalised[node.second]; break;
+            case Node::Kind::choice:  // some blocks are the one and some the other, and one is enough
+                normalised[i] = normalised[node.first] || normalised[node.second];
+                break;
             case Node::Kind::scaled:
             case Node::Kind::gated: normalised[i] = normalised[node.first]; break;
         }

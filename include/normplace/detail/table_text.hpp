@@ -99,6 +99,22 @@ inline std::array<const GradientNorm*, 6> weights(const LayerReport& layer) {
 }
 inline constexpr std::array<const char*, 6> weight_symbols{"W_q", "W_k", "W_v", "W_o", "W_1", "W_2"};
 
+/// What stands behind a predicted norm.
+inline char certainty(const GradientNorm& gradient) { return gradient.validity == Validity::less_certain ? '~' : ' '; }
+
+/// One line on the marks that the weights of a predicted report have; none where they have none.
+inline std::string explain_marks(const GradientReport& report) {
+    bool less_certain = false, fails = false;
+    for (const std::size_t l : shown_layers(report.layers.size()))
+        for (const GradientNorm* weight : weights(report.layers[l])) {
+            less_certain = less_certain || weight->validity == Validity::less_certain;
+            fails = fails || weight->validity == Validity::fails;
+        }
+    if (!less_certain && !fails) return {};
+    return std::string(less_certain ? "~ less certain" : "") + (less_certain && fails ? ", " : "") +
+           (fails ? "- beyond the theory" : "") + ": the report's warnings say why.\n";
+}
+
 /// The largest finite weight-gradient norm of a report: what the table's unit is chosen by.
 inline double largest_weight_gradient(const GradientReport& report) {
     double largest = 0.0;

@@ -17,13 +17,14 @@
 namespace normplace {
 
 /// At most 100 columns wide, and at most 24 layers long. A measured norm carries its standard error in units of its
-/// last digit: 60.9(6).
+/// last digit: 60.9(6). A predicted one that is less certain has a ~ behind it, and where the theory has none is a -.
 inline std::ostream& operator<<(std::ostream& stream, const GradientReport& report) {
     using namespace detail;
     const double unit = unit_of(largest_weight_gradient(report));
     const std::vector<std::size_t> shown = shown_layers(report.layers.size());
     const auto cell = [&](const GradientNorm& gradient) {
-        return right(number(gradient.norm / unit, gradient.standard_error / unit), 10);
+        const std::string text = number(gradient.norm / unit, gradient.standard_error / unit);
+        return report.seeds > 0 ? right(text, 10) : right(text, 9) + certainty(gradient);
     };
 
     stream << report.placement << "   " << report.formula << "\n\n"
@@ -43,6 +44,7 @@ inline std::ostream& operator<<(std::ostream& stream, const GradientReport& repo
     }
     if (shown.size() < report.layers.size())
         stream << shown.size() << " of " << report.layers.size() << " layers are shown.\n";
+    stream << explain_marks(report);
     stream << "\nreadout " << number(report.readout.norm, report.readout.standard_error) << ", loss "
            << formatted("%.5g", report.loss.value) << '\n';
     return stream;

@@ -173,11 +173,12 @@ inline std::ostream& operator<<(std::ostream& stream, const Comparison& comparis
         std::string row = right(std::to_string(l + 1), 4);
         for (std::size_t w = 0; w < 6; ++w) {
             const GradientNorm &p = *weights(predicted[l])[w], &m = *weights(measured[l])[w];
-            row += right(short_number(p.norm / unit), 6) + " ";
+            row += right(short_number(p.norm / unit), 6) + certainty(p);
             row += left(number(m.norm / unit, m.standard_error / unit), 9);
         }
         stream << row.substr(0, row.find_last_not_of(' ') + 1) << '\n';
     }
+    stream << explain_marks(comparison.predicted);
 
     bool marked = false;
     stream << "\nPredicted / measured, and the stream after the layer, predicted | measured\nlayer ";

@@ -59,6 +59,10 @@ public:
         typename S::Cache sublayer;
         std::vector<typename N::Cache> norms;
         std::vector<Tensor> gated;  // what each gate multiplies
+        /// The gates that the layer's first block lends to the others, and their gradients: set by the layer before
+        /// forward, and before backward. A placement has them that shares a learned number.
+        const detail::NamedElements<Vector<Scalar>>* lent = nullptr;
+        detail::NamedElements<Vector<Scalar>>* lent_gradients = nullptr;
         std::vector<Node> nodes;
         std::vector<Tensor*> gradients;  // of each step's input, while backward runs
         detail::Shape<3> shape{};        // of a stream
@@ -111,7 +115,7 @@ public:
             (detail::require_distinct("ResidualBlock", "a context argument", context, "y", to), ...);
         cache.shape = detail::shape_of(x[0]);
         cache.norms.resize(norms.size());
-        cache.gated.resize(gates.size());
+        cache.gated.resize(plan_.gates.size());
         cache.nodes.resize(plan_.steps.size());
 
         const auto place = [&](std::size_t step) -> Tensor& {
@@ -147,7 +151,7 @@ public:
                 Tensor& argument = cache.gated[step.index];
                 detail::reshape(argument, cache.shape);
                 gather(step.input).sum(argument);
-                detail::gate_forward(gates[step.index], argument, value);
+                detail::gate_forward(gate(gates, cache.lent, step.index), argument, value);
             } else if constexpr (sums_terms) {
                 const Terms terms = gather(step.input);
                 norms[step.index].forward_sum(terms.terms.data(), terms.count, cache.shape, value,
@@ -225,8 +229,9 @@ public:
             } else if (step.kind == Node::Kind::gated) {
                 in_one_piece(false);
                 Tensor& input = free_memory();
-                detail::gate_backward(gates[step.index], cache.gated[step.index], *terms.tensors[0],
-                                      terms.terms[0].factor, input, gradients.gates[step.index]);
+                detail::gate_backward(gate(gates, cache.lent, step.index), cache.gated[step.index], *terms.tensors[0],
+                                      terms.terms[0].factor, input,
+                                      gate(gradients.gates, cache.lent_gradients, step.index));
                 cache.gradients[k] = &input;
             } else if constexpr (sums_terms) {
                 in_one_piece(false);
@@ -267,7 +272,8 @@ private:
             norm.gain = planned.start;
             norms.add(prefix + norm_name(planned.slot).substr(4), N(norm));
         }
-        for (const Plan::Gate& gate : plan_.gates) {
+        for (std::size_t g = 0; g < plan_.own_gates; ++g) {
+            const Plan::Gate& gate = plan_.gates[g];
             Vector<Scalar> start;
             start.resize({gate.per_channel ? norm.width : std::size_t{1}});
             start.fill(static_cast<Scalar>(gate.start));
@@ -314,6 +320,18 @@ private:
                                     });
         }
     };
+
+    /// A gate, or its gradient: the block's own, or one that is lent to it.
+    template <class Gates>
+    auto& gate(Gates& own, Gates* lent, std::size_t index) const {
+        if (index < plan_.own_gates) return own[index];
+        const std::string_view name = plan_.gates[index].name.view();
+        for (std::size_t g = 0; lent && g < lent->size(); ++g)
+            if (lent->names[g] == name) return (*lent)[g];
+        detail::refuse("ResidualBlock", "'" + std::string(name) +
+                                            "' belongs to the first block of the layer, and is not lent: "
+                                            "cache.lent and cache.lent_gradients");
+    }
 
     static bool is_plain(const Plan::Terms& input) { return input.size() == 1 && input[0].factor == 1.0; }
 

@@ -95,7 +95,7 @@ public:
     template <class Observe>
     void forward(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache, const Memory<T>& memory,
                  Observe&& observe) const {
-        for (Streams& streams : cache.streams) streams.resize(self_attention.streams());
+        lend(cache);
         cache.self_attention.sublayer.dropout = cache.dropout.at(0);
         cache.cross_attention.sublayer.dropout = cache.dropout.at(1);
         cache.feed_forward.sublayer.dropout = cache.dropout.at(2);
@@ -111,7 +111,7 @@ public:
     /// One decoding step (attention.hpp): x, y (B, 1, D) of every stream.
     void decode(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache, const Memory<T>& memory,
                 const DecodingStep& step) const {
-        for (Streams& streams : cache.streams) streams.resize(self_attention.streams());
+        lend(cache);
         self_attention.forward(x, cache.streams[0], cache.self_attention, step);
         cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
                                 memory.padding, step);
@@ -127,6 +127,7 @@ public:
     template <class Observe>
     void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Activations<T>& dmemory,
                   Cache& cache, Gradients& gradients, Observe&& observe) const {
+        cache.cross_attention.lent_gradients = cache.feed_forward.lent_gradients = &gradients.self_attention.gates;
         observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.streams[1], cache.feed_forward, gradients.feed_forward);
         observe(SublayerKind::cross_attention, cache.streams[1][0]);
@@ -137,6 +138,10 @@ public:
     }
 
 private:
+    void lend(Cache& cache) const {
+        for (Streams& streams : cache.streams) streams.resize(self_attention.streams());
+        cache.cross_attention.lent = cache.feed_forward.lent = &self_attention.gates;
+    }
     static AttentionOptions attention_options(const DecoderOptions& options, bool causal) {
         return {.width = options.width, .heads = options.heads, .causal = causal, .bias = options.bias};
     }

@@ -91,6 +91,7 @@ public:
                  const KeyPaddingMask& mask, Observe&& observe) const {
         cache.attention.sublayer.dropout = cache.dropout.at(0);
         cache.feed_forward.sublayer.dropout = cache.dropout.at(1);
+        cache.feed_forward.lent = &attention.gates;
         cache.between.resize(attention.streams());
         attention.forward(x, cache.between, cache.attention, mask);
         observe(SublayerKind::attention, cache.between[0]);
@@ -106,6 +107,7 @@ public:
     template <class Observe>
     void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
+        cache.feed_forward.lent_gradients = &gradients.attention.gates;
         observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.between, cache.feed_forward, gradients.feed_forward);
         observe(SublayerKind::attention, cache.between[0]);

@@ -12,7 +12,8 @@
 //     LayerNormScaling   x + f(1/sqrt(l) * norm(x))                 Pre-LN whose deep layers keep an effect
 //     DepthScaled        x + 1/sqrt(2L) * f(norm(x))                Pre-LN with a stream that does not grow
 //     LayerScale         x + lambda * f(norm(x))                    a learned factor for each channel, small at first
-//     SkipInit           x + a * f(x)                               no norm; a learned factor that starts at 0
+//     ReZero             x + a * f(x)                               no norm; a learned factor that starts at 0
+//     SkipInit           the same, a factor for each sublayer and not for each layer
 //     TFixup             x + f(x)                                   no norm; smaller weights instead
 //     DeepNorm           norm(alpha * x + f(x))                     Post-LN for very deep stacks
 //     Admin              norm(omega * x + f(x))                     Post-LN, omega by the branches' sizes
@@ -32,6 +33,7 @@
 // with more than one stream:
 //
 //     Parallel           x + attention(norm(x)) + feed_forward(norm'(x))
+//     ParallelOneNorm    the same with one norm
 //     ResiDual           x <- norm(x + f(x)), r <- r + f(x); output x + norm(r)
 //     B2T                Post-LN whose layer's last norm also adds the layer's input
 //     HyperConnections   two copies of the stream, mixed by learned factors; Pre-LN at the start
@@ -198,8 +200,15 @@ struct LayerScale {
     static constexpr bool final_norm = true;
 };
 
-/// No norm, and a learned number on each branch that starts at 0. De and Smith 2020, arXiv:2002.10444; ReZero
-/// (Bachlechner et al. 2020, arXiv:2003.04887) is the same with one number for both sublayers of a layer.
+/// No norm, and a learned number on each branch that starts at 0, one for both sublayers of a layer. Bachlechner et al.
+/// 2020, arXiv:2003.04887.
+struct ReZero {
+    static constexpr auto name = "rezero";
+    static constexpr auto formula = x + shared("a", 0.0) * f(x);
+    static constexpr bool final_norm = false;
+};
+
+/// ReZero with a number for each sublayer. De and Smith 2020, arXiv:2002.10444.
 struct SkipInit {
     static constexpr auto name = "skip-init";
     static constexpr auto formula = x + learned("a", 0.0) * f(x);
@@ -298,12 +307,21 @@ struct HybridNormStar {
     static SublayerNorms inside(const Depth& depth) { return HybridNorm::inside(depth); }
 };
 
-/// A layer's sublayers side by side, each with its norm of the layer's input, which is the second stream. GPT-NeoX;
-/// with one norm for both GPT-J and PaLM (Chowdhery et al. 2022, arXiv:2204.02311), which starts alike.
+/// A layer's sublayers side by side, each with its own norm of the layer's input, which is the second stream. Black et
+/// al. 2022 (GPT-NeoX), arXiv:2204.06745.
 struct Parallel {
     static constexpr auto name = "parallel";
     static constexpr auto layer_input = when(first_in_layer, x, stream(1, "x_l"));
     static constexpr auto formula = streams(x + f(norm(layer_input)), layer_input);
+    static constexpr auto output = norm(x);
+};
+
+/// A layer's sublayers side by side, with one norm of the layer's input, which the second stream holds. Chowdhery et
+/// al. 2022 (PaLM), arXiv:2204.02311; GPT-J.
+struct ParallelOneNorm {
+    static constexpr auto name = "parallel-one-norm";
+    static constexpr auto input = when(first_in_layer, norm(x), stream(1, "n_l"));
+    static constexpr auto formula = streams(x + f(input), input);
     static constexpr auto output = norm(x);
 };
 

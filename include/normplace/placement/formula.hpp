@@ -67,12 +67,15 @@ struct Gate {
     Label name{};
     Scalar start{};
     bool per_channel = false;
+    bool per_layer = false;  ///< one for all sublayers of a layer, of which the first owns it
     constexpr bool operator==(const Gate&) const = default;
 };
 
 /// One learned number, which starts at `start` or by a law of the depth.
 constexpr Gate learned(const Label& name, double start) { return {name, {{}, start, nullptr}, false}; }
 constexpr Gate learned(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, false}; }
+/// One learned number for all sublayers of a layer.
+constexpr Gate shared(const Label& name, double start) { return {name, {{}, start, nullptr}, false, true}; }
 /// A learned number for each of the D channels.
 constexpr Gate gate(const Label& name, double start) { return {name, {{}, start, nullptr}, true}; }
 constexpr Gate gate(const Label& name, double (*start)(const Depth&)) { return {name, {name, 1.0, start}, true}; }
@@ -298,11 +301,26 @@ constexpr bool has_gate_law(const Formula& formula) {
     return false;
 }
 
+/// Whether what it computes is everywhere the same but for factors.
+constexpr bool has_one_shape(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].kind == Node::Kind::choice || formula.nodes[i].gate.per_layer) return false;
+    return true;
+}
+
+/// Whether a norm's gain starts at anything but 1.
+constexpr bool has_norm_start(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].start != 1.0) return true;
+    return false;
+}
+
 /// Whether it is not the same everywhere in a stack.
 constexpr bool depends_on_depth(const Formula& formula) {
     for (std::size_t i = 0; i < formula.size; ++i) {
         const Node& node = formula.nodes[i];
-        if (node.factor.law || node.gate.start.law || node.kind == Node::Kind::choice) return true;
+        if (node.factor.law || node.gate.start.law || node.gate.per_layer || node.kind == Node::Kind::choice)
+            return true;
     }
     return false;
 }

@@ -39,7 +39,8 @@ struct Plan {
 
     std::size_t streams = 1;     ///< that it reads
     std::vector<Norm> norms;     ///< in the order in which the formula is read
-    std::vector<Gate> gates;     ///< likewise
+    std::vector<Gate> gates;     ///< likewise, those that the block owns first
+    std::size_t own_gates = 0;   ///< the others are the layer's first block's
     std::vector<Step> steps;     ///< operands first
     std::vector<Terms> results;  ///< what the streams become
 };
@@ -51,10 +52,14 @@ public:
     Planner(const Formula& formula, const Depth& depth, std::size_t streams) : formula_(formula), depth_(depth) {
         plan_.streams = streams;
         step_of_.fill(none);
-        for (std::size_t k = 0; k < formula.result_count; ++k) {
-            name(formula.results[k]);
-            plan_.results.push_back(terms(formula.results[k], 1.0, {}));
+        for (std::size_t k = 0; k < formula.result_count; ++k) name(formula.results[k]);
+        plan_.own_gates = plan_.gates.size();
+        for (const std::size_t at : lent_) {
+            index_[at] = plan_.gates.size();
+            plan_.gates.push_back(gate(formula.nodes[at].gate));
         }
+        for (std::size_t k = 0; k < formula.result_count; ++k)
+            plan_.results.push_back(terms(formula.results[k], 1.0, {}));
     }
     Plan finish() { return std::move(plan_); }
 
@@ -62,6 +67,8 @@ private:
     static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
     std::size_t chosen(const Node& node) const { return node.condition.holds(depth_) ? node.first : node.second; }
+
+    Plan::Gate gate(const Gate& gate) const { return {gate.name, gate.start.at(depth_), gate.per_channel}; }
 
     /// Norms and gates in the order of reading, outermost first.
     void name(std::size_t at) {
@@ -76,8 +83,12 @@ private:
                 plan_.norms.push_back({node.name, node.start});
                 break;
             case Node::Kind::gated:
+                if (node.gate.per_layer && !first_in_layer.holds(depth_)) {
+                    lent_.push_back(at);
+                    break;
+                }
                 index_[at] = plan_.gates.size();
-                plan_.gates.push_back({node.gate.name, node.gate.start.at(depth_), node.gate.per_channel});
+                plan_.gates.push_back(gate(node.gate));
                 break;
             default: break;
         }
@@ -116,6 +127,7 @@ private:
     Plan plan_;
     std::array<bool, Formula::most_nodes> named_{};
     std::array<std::size_t, Formula::most_nodes> index_{}, step_of_{};
+    std::vector<std::size_t> lent_;  // gates that another block owns
 };
 
 }  // namespace detail

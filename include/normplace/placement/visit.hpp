@@ -18,10 +18,10 @@ template <class... P>
 struct PlacementList {};
 
 /// Every placement of the catalogue, in the order in which tables show them.
-using AllPlacements =
-    PlacementList<PostLN, PreLN, NoNorm, ResPostNorm, PeriLN, DeepNorm, LayerNormScaling, SwinV2, ScaledPreLN,
-                  DepthScaled, LayerScale, SkipInit, TFixup, Admin, LipsFormer, NGPT, Keel, MixLN, QKNorm, SubLN,
-                  NormFormer, HybridNorm, HybridNormStar, Parallel, ResiDual, B2T, HyperConnections>;
+using AllPlacements = PlacementList<PostLN, PreLN, NoNorm, ResPostNorm, PeriLN, DeepNorm, LayerNormScaling, SwinV2,
+                                    ScaledPreLN, DepthScaled, LayerScale, ReZero, SkipInit, TFixup, Admin, LipsFormer,
+                                    NGPT, Keel, MixLN, QKNorm, SubLN, NormFormer, HybridNorm, HybridNormStar, Parallel,
+                                    ParallelOneNorm, ResiDual, B2T, HyperConnections>;
 
 namespace detail {
 template <class Function, class... P>
