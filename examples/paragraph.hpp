@@ -8,11 +8,11 @@
 #include <sstream>
 #include <string>
 
-/// The text in lines of at most 100 columns, of which all but the first start with `indent` blanks.
-inline void paragraph(std::ostream& stream, const std::string& text, std::size_t indent = 0) {
+/// The text in lines of at most 100 columns, of which all but the first start with `indent` blanks. The first starts
+/// where the stream is, behind `column` others.
+inline void paragraph(std::ostream& stream, const std::string& text, std::size_t indent = 0, std::size_t column = 0) {
     constexpr std::size_t columns = 100;
     std::istringstream words(text);
-    std::size_t column = 0;
     bool first = true;
     for (std::string word; words >> word;) {
         if (!first && column + 1 + word.size() > columns) {

@@ -58,7 +58,9 @@ std::string script_for(const std::string& file, const Options& options, const st
     high = std::pow(10.0, std::ceil(std::log10(high) + 0.1));
 
     std::ostringstream script;
-    script << gnuplot::terminal(file, 1200, 640) << "set output " << gnuplot::quoted(file) << '\n';
+    const std::size_t legend_rows = std::max<std::size_t>((all.size() + 1) / 2, 3);
+    script << gnuplot::terminal(file, 1200, 580 + 20 * static_cast<int>(legend_rows)) << "set output "
+           << gnuplot::quoted(file) << '\n';
     for (std::size_t i = 0; i < all.size(); ++i) {
         gnuplot::data_block(script, "query_key_" + std::to_string(i), all[i].query_key);
         gnuplot::data_block(script, "others_" + std::to_string(i), all[i].others);
@@ -69,9 +71,12 @@ std::string script_for(const std::string& file, const Options& options, const st
            << models.size() << (models.size() == 1 ? " model" : " models")
            << ", first, middle and last layer; each point is one weight matrix\" enhanced\n"
               "set border 3 lw 0.8\nset tics nomirror out\nset grid lc rgb 'gray85' lw 0.6\n"
-              "set lmargin 11\nset rmargin 3\nset bmargin 8\n"
+              "set lmargin 11\nset rmargin 3\nset bmargin "
+           << legend_rows + 5
+           << "\n"
               "set logscale x\nset format x '10^{%L}'\nset xlabel 'measured ||dLoss/dW||_F'\n"
-              "set key left top Left reverse samplen 1.5 maxrows 3 at graph 0, character 3.2\n";
+              "set key left top Left reverse samplen 1.5 maxrows "
+           << legend_rows << " at graph 0, character " << static_cast<double>(legend_rows) + 0.2 << '\n';
     script << "set xrange [" << low << ':' << high << "]\n";
 
     // Circles for W_q and W_k, which are the hard ones; points for the others, drawn first.
@@ -80,9 +85,10 @@ std::string script_for(const std::string& file, const Options& options, const st
         for (const bool query_key : {false, true})
             for (std::size_t i = 0; i < all.size(); ++i) {
                 const char* colour = gnuplot::looks[i % gnuplot::looks.size()].colour;
-                text += ", $" + std::string(query_key ? "query_key_" : "others_") + std::to_string(i) + " using " +
-                        using_columns + " with points pt " + (query_key ? "6 ps 0.6 lw 1.2" : "7 ps 0.45") +
-                        " lc rgb '" + colour + "' notitle";
+                if (!(query_key ? all[i].query_key : all[i].others).empty())
+                    text += ", $" + std::string(query_key ? "query_key_" : "others_") + std::to_string(i) + " using " +
+                            using_columns + " with points pt " + (query_key ? "6 ps 0.6 lw 1.2" : "7 ps 0.45") +
+                            " lc rgb '" + colour + "' notitle";
                 if (titles && query_key)
                     text += ", NaN with points pt 7 ps 1 lc rgb '" + std::string(colour) + "' title " +
                             gnuplot::quoted(options.placements[i]);

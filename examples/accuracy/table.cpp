@@ -35,10 +35,10 @@ std::string trimmed(std::string line) {
 }
 
 void write_errors(std::ostream& stream, const std::vector<PlacementSummary>& summaries, Spread Group::*spread) {
-    std::string heads = left("", 14), columns = left("", 14);
+    std::string heads = left("", 15), columns = left("", 15);
     for (const char* part : {"tuning", "held out", "narrow, tuning", "narrow, held out"}) {
         heads += left("  " + std::string(part), 20);
-        columns += "   med.   95%   max  ";
+        columns += "  med.   95%   max  ";
     }
     stream << trimmed(heads) << trimmed(columns);
     for (const PlacementSummary& summary : summaries) {
@@ -53,11 +53,11 @@ void write_errors(std::ostream& stream, const std::vector<PlacementSummary>& sum
 
 void write_standard_errors(std::ostream& stream, const std::vector<PlacementSummary>& summaries) {
     stream << "\nThe measurement's own standard error, median:\n";
-    std::string heads = left("", 14);
+    std::string heads = left("", 18);
     for (const QuantityText& text : quantity_texts) heads += right(text.symbol, text.symbol[0] == 'W' ? 6 : 15);
     stream << heads << '\n';
     for (const PlacementSummary& summary : summaries) {
-        stream << left(summary.placement, 14);
+        stream << left(summary.placement, 18);
         for (std::size_t q = 0; q < quantity_texts.size(); ++q)
             stream << right(percent(summary.standard_errors[q]), quantity_texts[q].symbol[0] == 'W' ? 6 : 15);
         stream << '\n';
@@ -112,10 +112,10 @@ void write_laws(std::ostream& stream, const std::vector<PlacementSummary>& summa
                       "(2/3)^((L-l)/2), Pre-LN 1) and Kedia et al. 2024 (arXiv:2403.09635; for all of a layer's "
                       "matrices at Xavier, Post-LN 1.024^(l-L), Pre-LN (L/l)^(1/2)).");
             stream << '\n'
-                   << left("", 35) << left("  predicted", 20) << left("  Xiong et al.", 20) << "  Kedia et al.\n"
-                   << left("", 35);
-            for (int i = 0; i < 3; ++i) stream << (i < 2 ? "  med.   95%   max   " : "  med.   95%   max");
-            stream << "    s.e.\n";
+                   << left("", 34) << left("  predicted", 20) << left("  Xiong et al.", 20) << "  Kedia et al.\n"
+                   << left("", 34);
+            for (int i = 0; i < 3; ++i) stream << "  med.   95%   max  ";
+            stream << "  s.e.\n";
             first = false;
         }
         for (std::size_t part = 0; part < 2; ++part)

@@ -140,7 +140,8 @@ void write_formulas(std::ostream& stream, const std::vector<PlacementResult>& re
         paragraph(stream,
                   "eta_half: the learning rate at which Adam's first step takes away half of the differences between "
                   "tokens; recovers: the skip path is never normalised and brings them back. -: no theory of the first "
-                  "step, be it for learned factors, several streams or norms inside f. The program warmup says more.");
+                  "step, be it for learned factors, gains that start at 0, several streams or norms inside f. The "
+                  "program warmup says more.");
     if (std::any_of(results.begin(), results.end(),
                     [](const PlacementResult& result) { return !result.predicted.warnings.empty(); }))
         paragraph(stream, "*: the prediction warns, on standard error.");

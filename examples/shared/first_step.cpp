@@ -17,8 +17,10 @@ std::string why_no_first_step(const std::string& placement, const np::ReferenceM
     };
     add(value.streams() > 1, "more than one stream");
     add(np::syntax::count_gates(value.formula) > 0, "learned factors");
+    add(np::syntax::has_norm_start(value.formula), "gains that start at 0");
     add(value.has_norms_inside(), "norms inside f");
     add(!np::normalises(model.norm) || model.norm == np::NormKind::scale_norm, std::string(np::name(model.norm)));
+    if (what.empty() && !np::has_first_step(value)) what = placement;
     return what.empty() ? what : "there is no theory of the first step for " + what;
 }
 

@@ -56,6 +56,7 @@ struct Panel {
             const std::string colour = std::string(" lc rgb '") + look.colour + "'",
                               data = "$" + name + "_" + std::to_string(i);
             script << (any(series[i], 1) ? data + " using 1:2" : "NaN") << " with lines lw 2.5" << colour
+                   << (i >= gnuplot::looks.size() ? " dt 2" : "")
                    << (titles.empty() ? " notitle, " : " title " + gnuplot::quoted(titles[i]) + ", ");
             if (any(series[i], 2))
                 script << data << " using 1:3:(2*$4) with yerrorbars pt " << look.shape << " ps 0.9 lw 1.5" << colour
@@ -96,30 +97,42 @@ std::string tick_list(const std::vector<SizePoint>& points) {
     return ticks.str();
 }
 
+constexpr std::size_t most_with_formula = 6;
+
+/// Of many placements those of which there is a number.
+std::vector<PlacementResult> worth_showing(const std::vector<PlacementResult>& results) {
+    std::vector<PlacementResult> shown;
+    for (const PlacementResult& result : results)
+        if (std::isfinite(result.predicted.eta_half.value) || result.measured) shown.push_back(result);
+    return results.size() <= most_with_formula || shown.empty() ? results : shown;
+}
+
 std::string script_for(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
     Panel rates{"rates", {}}, depths{"depths", {}}, widths{"widths", {}};
     std::vector<std::string> titles;
+    const bool many = results.size() > most_with_formula;
     for (const PlacementResult& result : results) {
         rates.series.push_back(correlation_series(result));
         depths.series.push_back(size_series(result.depths));
         widths.series.push_back(size_series(result.widths));
-        titles.push_back(result.predicted.placement + ":  " + result.predicted.formula);
+        titles.push_back(result.predicted.placement + (many ? "" : ":  " + result.predicted.formula));
     }
     const bool measured = rates.any_measured() || depths.any_measured() || widths.any_measured();
 
     std::ostringstream script;
-    script << gnuplot::terminal(file, 1500, 560) << "set output " << gnuplot::quoted(file)
-           << "\nset datafile missing 'NaN'\n";
+    const std::size_t legend_lines = std::max<std::size_t>(many ? (results.size() + 1) / 2 : results.size(), 4);
+    script << gnuplot::terminal(file, 1500, 480 + 20 * static_cast<int>(legend_lines)) << "set output "
+           << gnuplot::quoted(file) << "\nset datafile missing 'NaN'\n";
     for (const Panel* panel : {&rates, &depths, &widths}) panel->write_data(script);
     // The legend stands below the panels: the placements on the left, what line and point mean in the middle.
-    const double legend_rows = 1.1 * static_cast<double>(std::max<std::size_t>(results.size(), 4));
+    const double legend_rows = 1.1 * static_cast<double>(legend_lines);
     script << "set multiplot layout 1,3 title \"{/:Bold The first step of " << options.optimizer_name() << "}\\n"
            << options.description()
            << "\" enhanced\n"
               "set border 3 lw 0.8\nset tics nomirror out\nset grid ytics lc rgb 'gray80' lw 0.6\nset bars 0.6\n"
               "set lmargin 10\nset rmargin 3\nset bmargin "
-           << legend_rows + 4.5 << "\nset key left top Left reverse samplen 2.5 at graph 0, character "
-           << legend_rows + 0.5 << "\nset logscale x\n";
+           << legend_rows + 4.5 << "\nset key left top Left reverse samplen 2.5 maxrows " << legend_lines
+           << " at graph 0, character " << legend_rows + 0.5 << "\nset logscale x\n";
     script << "set title 'How alike tokens are after one step'\nset xlabel 'learning rate'\n"
               "set ylabel 'token correlation of the last hidden state'\nset format x '10^{%T}'\nset yrange [0:1.02]\n";
     const Series& first = rates.series.front();
@@ -162,7 +175,7 @@ std::string script_for(const std::string& file, const Options& options, const st
 }  // namespace
 
 void write_plot(const std::string& file, const Options& options, const std::vector<PlacementResult>& results) {
-    if (!gnuplot::run(script_for(file, options, results)))
+    if (!gnuplot::run(script_for(file, options, worth_showing(results))))
         throw std::runtime_error("--plot: gnuplot failed to draw '" + file + "'");
 }
 

@@ -63,7 +63,7 @@ void write_advice(std::ostream& stream, const Options& options, const std::vecto
         paragraph(stream, "* " + result.predicted.placement + ": " + result.advice.sentence + ".", 2);
         for (const std::string& caveat : result.advice.caveats) {
             stream << "  - ";
-            paragraph(stream, caveat + ".", 4);
+            paragraph(stream, caveat + ".", 4, 4);
         }
     }
 }

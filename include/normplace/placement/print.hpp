@@ -95,7 +95,7 @@ inline std::string to_string(const AnyPlacement& placement) {
     SublayerNorms anywhere;
     for (const SublayerKind kind : {SublayerKind::attention, SublayerKind::feed_forward}) {
         // First, middle and last layer: more than any published placement tells apart.
-        for (const std::size_t layer : {1, 2, 3}) {
+        for (std::size_t layer = 1; layer <= 3; ++layer) {
             const SublayerNorms inside = placement.inside({layer, 3, kind});
             const bool attends = kind == SublayerKind::attention;
             anywhere.query |= attends && inside.query;
