@@ -210,7 +210,7 @@ public:
         };
         for (std::size_t k = plan_.steps.size(); k-- > 0;) {
             const Plan::Step& step = plan_.steps[k];
-            auto& [value, argument] = cache.nodes[k];
+            Tensor &value = cache.nodes[k].value, &argument = cache.nodes[k].argument;
             const auto free_memory = [&]() -> Tensor& { return std::exchange(dx_is_free, false) ? dx[0] : value; };
             Terms terms = arriving(plan_.streams + k);
             const auto in_one_piece = [&](bool unscaled) {
