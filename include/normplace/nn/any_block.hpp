@@ -5,7 +5,6 @@
 // norm, whatever the placement.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <span>
@@ -19,6 +18,7 @@
 #include <normplace/nn/gate.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/nn/parameters.hpp>
+#include <normplace/nn/step_places.hpp>
 #include <normplace/nn/sublayer.hpp>
 #include <normplace/placement/placement.hpp>
 #include <normplace/placement/plan.hpp>
@@ -120,8 +120,8 @@ public:
 
         const auto place = [&](std::size_t step) -> Tensor& {
             switch (places_[step]) {
-                case Place::result: return y[0];
-                case Place::sublayer_input: return sublayer_input(cache);
+                case detail::StepPlace::result: return y[0];
+                case detail::StepPlace::sublayer_input: return sublayer_input(cache);
                 default: return cache.nodes[step].value;
             }
         };
@@ -136,7 +136,7 @@ public:
         };
         // The sum itself where it lies somewhere already, or else in `memory`.
         const auto sum = [&](const Plan::Terms& input, Tensor& memory) -> const Tensor& {
-            if (is_plain(input)) return tensor(input[0].source);
+            if (detail::is_plain(input)) return tensor(input[0].source);
             detail::reshape(memory, cache.shape);
             gather(input).sum(memory);
             return memory;
@@ -163,7 +163,7 @@ public:
         }
         for (std::size_t k = 0; k < y.size(); ++k) {
             const Plan::Terms& result = plan_.results[k];
-            if (is_plain(result) && &tensor(result[0].source) == &y[k]) continue;
+            if (detail::is_plain(result) && &tensor(result[0].source) == &y[k]) continue;
             detail::reshape(y[k], cache.shape);
             gather(result).sum(y[k]);
         }
@@ -236,7 +236,8 @@ public:
             } else if constexpr (sums_terms) {
                 in_one_piece(false);
                 // The last gradient to arrive at x: the norm adds the others to it as it writes.
-                const bool sums = plan_.streams == 1 && is_plain(step.input) && step.input[0].source == 0 && k == 0;
+                const bool sums =
+                    plan_.streams == 1 && detail::is_plain(step.input) && step.input[0].source == 0 && k == 0;
                 Terms others;
                 if (sums) others = arriving(0);
                 Tensor* own = reusable(*terms.tensors[0], cache, argument, k);
@@ -266,7 +267,7 @@ private:
           depth_(depth),
           gain_(placement.gain),
           plan_(plan(formula, depth, placement.streams())),
-          places_(places()) {
+          places_(detail::step_places(plan_, sums_terms)) {
         norm.width = sublayer.width();
         for (const Plan::Norm& planned : plan_.norms) {
             norm.gain = planned.start;
@@ -297,9 +298,6 @@ private:
         }
         return options;
     }
-
-    /// Where a step's value lies: in memory of its own, in the result's, or where the sublayer keeps its input.
-    enum class Place { node, result, sublayer_input };
 
     /// The terms of a sum, gathered so that one pass over memory adds them all.
     struct Terms {
@@ -333,8 +331,6 @@ private:
                                             "cache.lent and cache.lent_gradients");
     }
 
-    static bool is_plain(const Plan::Terms& input) { return input.size() == 1 && input[0].factor == 1.0; }
-
     void require_streams(const char* what, std::size_t count, std::size_t expected) const {
         detail::require(count == expected, "ResidualBlock", [&] {
             return std::string(what) + " has " + std::to_string(count) + " streams, expected " +
@@ -345,7 +341,7 @@ private:
     /// Where the sublayer's input is made: in its own cache, if it says that it keeps it there.
     Tensor& sublayer_input(Cache& cache) const {
         if constexpr (requires { requires S::input_in_cache; }) return cache.sublayer.x;
-        else return cache.nodes[sublayer_step_].argument;
+        else return cache.nodes[detail::sublayer_step(plan_)].argument;
     }
 
     /// The gradient's own memory, where nobody reads it after step k.
@@ -357,49 +353,10 @@ private:
         return nullptr;
     }
 
-    std::vector<Place> places() {
-        const std::size_t steps = plan_.steps.size();
-        std::vector<Place> result(steps, Place::node);
-        for (std::size_t k = 0; k < steps; ++k)
-            if (plan_.steps[k].kind == Node::Kind::sublayer) sublayer_step_ = k;
-        // A step is read for the last time by step `last`; what a result reads lives to the end.
-        const auto reads = [&](const Plan::Terms& input, std::size_t k) {
-            return std::any_of(input.begin(), input.end(),
-                               [&](const Plan::Term& term) { return term.source == plan_.streams + k; });
-        };
-        std::vector<std::size_t> last(steps, 0), readers(steps, 0);
-        for (std::size_t k = 0; k < steps; ++k) {
-            for (std::size_t later = k + 1; later < steps; ++later)
-                if (reads(plan_.steps[later].input, k)) last[k] = later, ++readers[k];
-            for (const Plan::Terms& of_result : plan_.results)
-                if (reads(of_result, k)) last[k] = steps, ++readers[k];
-        }
-        std::size_t occupant = steps;  // of the result's memory
-        for (std::size_t k = 0; k < steps; ++k) {
-            const Plan::Step& step = plan_.steps[k];
-            if (sublayer_step_ > k && sublayer_step_ < steps) {
-                const Plan::Terms& input = plan_.steps[sublayer_step_].input;
-                const bool taken = std::find(result.begin(), result.end(), Place::sublayer_input) != result.end();
-                if (reads(input, k) && !taken && (is_plain(input) || readers[k] == 1)) {
-                    result[k] = Place::sublayer_input;
-                    continue;
-                }
-            }
-            if (plan_.streams > 1 || plan_.results.size() > 1) continue;
-            const bool in_place = step.kind == Node::Kind::gated || (step.kind == Node::Kind::norm && sums_terms);
-            if (occupant == steps || last[occupant] < k || (last[occupant] == k && in_place)) {
-                result[k] = Place::result;
-                occupant = k;
-            }
-        }
-        return result;
-    }
-
     Depth depth_;
     double (*gain_)(Role, const Depth&);
     Plan plan_;
-    std::size_t sublayer_step_ = static_cast<std::size_t>(-1);
-    std::vector<Place> places_;
+    std::vector<detail::StepPlace> places_;
 };
 
 }  // namespace normplace
