@@ -128,9 +128,8 @@ std::string Row::description() const {
     const auto size = [](const char* letter, std::size_t value) { return letter + std::to_string(value) + " "; };
     return size("L", model.layers) + size("D", model.width) + size("H", model.heads) + size("F", model.feed_forward) +
            size("S", model.sequence) + size("B", model.batch) + size("V", model.vocabulary) +
-           (model.causal ? "causal " : "both-ways ") +
-           std::string(np::name(model.norm)) + " " + model.activation.name + " " +
-           std::string(model.initialization.name());
+           (model.causal ? "causal " : "both-ways ") + std::string(np::name(model.norm)) + " " + model.activation.name +
+           " " + std::string(model.initialization.name());
 }
 
 double Row::work() const {
