@@ -14,14 +14,14 @@ using namespace normplace;
 
 namespace {
 
-ReferenceModel small_model() {
+ReferenceModel catalogue_model() {
     return {.layers = 3, .width = 128, .heads = 2, .feed_forward = 256, .sequence = 16, .batch = 4, .vocabulary = 100};
 }
 
 /// The bounds at width 128 are twice those that hold from 256 on: 6 % for a matrix, 12 % for what is smaller than one,
 /// beside three standard errors of the measurement. One number's gradient, the square of a single Gaussian, has
 /// standard errors that 12 seeds do not tell well: it gets five.
-void check(const AnyPlacement& placement, const ReferenceModel& model) {
+void check_agreement(const AnyPlacement& placement, const ReferenceModel& model) {
     CAPTURE(placement.name);
     CAPTURE(name(model.norm));
     const GradientReport predicted = predict(placement, model), measured = measure(placement, model, {.seeds = 12});
@@ -52,20 +52,20 @@ void check(const AnyPlacement& placement, const ReferenceModel& model) {
 
 TEST_CASE("every placement of the catalogue") {
     for (const AnyPlacement* placement : all_placements()) {
-        ReferenceModel model = small_model();
+        ReferenceModel model = catalogue_model();
         if (placement == &any_placement<LipsFormer>) model.norm = NormKind::centre_norm;
         if (placement == &any_placement<NGPT>) model.norm = NormKind::unit_norm;
         // Without any norm scores grow past what the theory describes, unless weights start small.
         if (placement == &any_placement<NoNorm>) model.initialization = Initialization::gpt2();
-        check(*placement, model);
+        check_agreement(*placement, model);
     }
 }
 
 TEST_CASE("every kind of norm") {
     for (const auto& [name, kind] : norm_kinds) {
         if (kind == NormKind::centre_norm) continue;  // which holds nothing in bounds by itself
-        ReferenceModel model = small_model();
+        ReferenceModel model = catalogue_model();
         model.norm = kind;
-        check(any_placement<PeriLN>, model);
+        check_agreement(any_placement<PeriLN>, model);
     }
 }
