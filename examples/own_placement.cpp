@@ -31,6 +31,15 @@ struct Echo {  // Post-LN, and beside it a stream that keeps half of what it had
     static constexpr auto output = np::x + np::norm(r);
 };
 
+struct Zebra {  // every other layer with a learned factor for each channel, and a norm on queries and keys
+    static constexpr auto name = "zebra";
+    static constexpr auto odd = np::condition("l odd", [](const np::Depth& d) { return d.layer % 2 == 1; });
+    static constexpr auto branch = np::f(np::norm(np::x));
+    static constexpr auto formula = np::when(odd, np::x + np::gate("lambda", 0.5) * branch, np::x + branch);
+    static constexpr bool final_norm = true;
+    static np::SublayerNorms inside(const np::Depth& d) { return {.query = d.layer % 2 == 1, .key = d.layer % 2 == 1}; }
+};
+
 /// Predicts, measures, shows both and says whether they agree.
 template <np::Placement P>
 bool agrees(const np::ReferenceModel& model) {
@@ -42,7 +51,8 @@ bool agrees(const np::ReferenceModel& model) {
 int main() {
     std::clog << np::blas_description() << '\n';
     const np::ReferenceModel model{.layers = 4, .width = 128, .heads = 4, .feed_forward = 512};
-    const bool agree = agrees<HalfStep>(model) && agrees<ShrinkingStep>(model) && agrees<Echo>(model);
+    const bool agree =
+        agrees<HalfStep>(model) && agrees<ShrinkingStep>(model) && agrees<Echo>(model) && agrees<Zebra>(model);
 
     // The stream's second moment is 1 + growth: the first layer adds a quarter of what it adds in Pre-LN, where the
     // branch sees the same normalised input.

@@ -68,8 +68,8 @@ TEST_CASE("NetworkBeforeStep: without a step, the streams of predict() at great 
             const GradientReport report = predict(*placement, model);
             const NetworkBeforeStep network(*placement, model, StepRule::adam(),
                                             detail::random_tokens(model, detail::input_square(*placement, model)));
-            NewSequence next = detail::random_sequence(network.crossing());
-            for (double& q : next.covariance) q *= detail::input_square(*placement, model);
+            const NewSequence next =
+                detail::random_sequence(network.crossing(), detail::input_square(*placement, model));
             const Streams streams(network, next, 0.0);
             CHECK(streams.blocks.size() == 6);
             for (std::size_t b = 0; b < 6; ++b) {

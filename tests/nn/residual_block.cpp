@@ -264,6 +264,26 @@ struct Identity {
 };
 }  // namespace
 
+TEST_CASE("caches and gradients of a block with another placement are refused") {
+    const AnyBlock<Identity, LayerNorm<double>> post(any_placement<PostLN>, {.width = 4}, {}, {}),
+        peri(any_placement<PeriLN>, {.width = 4}, {}, {}), scaled(any_placement<LayerScale>, {.width = 4}, {}, {});
+    decltype(post)::Cache cache;
+    decltype(post)::Gradients none, of_peri;
+    zero_gradients(peri, of_peri);
+    const Activations<double> x = random_activations(1, 2, 4, 1);
+    Activations<double> y, dx;
+    post.forward(x, y, cache);
+    CHECK_THROWS_WITH(post.backward(x, dx, cache, none),
+                      "ResidualBlock: gradients have 0 norms and 0 learned factors, expected 1 and 0; call "
+                      "zero_gradients first");
+    CHECK_THROWS_WITH(peri.backward(x, dx, cache, of_peri),
+                      "ResidualBlock: the cache is that of a block with another placement");
+    scaled.forward(x, y, cache);
+    CHECK_THROWS_WITH(scaled.backward(x, dx, cache, of_peri),
+                      "ResidualBlock: gradients have 2 norms and 0 learned factors, expected 1 and 1; call "
+                      "zero_gradients first");
+}
+
 TEST_CASE("a user's own sublayer, without parameters") {
     check_layer(ResidualBlock<PeriLN, Identity>({.width = 5}), 2, 3, 1);
     check_layer(ResidualBlock<NoNorm, Identity>({.width = 5}), 2, 3, 1);

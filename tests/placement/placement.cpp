@@ -77,6 +77,17 @@ struct OutputOfUnknownStream {
     static constexpr auto formula = x + f(x);
     static constexpr auto output = norm(stream(1, "r"));
 };
+struct TwoEnds {
+    static constexpr auto name = "two-ends";
+    static constexpr auto formula = x + f(x);
+    static constexpr bool final_norm = true;
+    static constexpr auto output = x;
+};
+struct StreamsWithoutOutput {
+    static constexpr auto name = "streams-without-output";
+    static constexpr auto formula = streams(stream(1, "r"), x + f(norm(stream(1, "r"))));
+    static constexpr bool final_norm = true;
+};
 struct InsideWithoutDepth {
     static constexpr auto name = "inside-without-depth";
     static constexpr auto formula = x + f(x);
@@ -147,6 +158,8 @@ TEST_CASE("streams and the stack's output fit together") {
     static_assert(!Placement<UnknownStream> && !requirement::has_its_streams<UnknownStream>);
     static_assert(!Placement<OutputWithSublayer> && !requirement::has_output<OutputWithSublayer>);
     static_assert(!Placement<OutputOfUnknownStream> && !requirement::has_output<OutputOfUnknownStream>);
+    static_assert(!Placement<TwoEnds> && !requirement::has_one_end<TwoEnds>);
+    static_assert(!Placement<StreamsWithoutOutput> && !requirement::has_one_end<StreamsWithoutOutput>);
     static_assert(!Placement<InsideWithoutDepth> && !requirement::has_usable_inside<InsideWithoutDepth>);
 }
 

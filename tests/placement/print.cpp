@@ -31,6 +31,8 @@ TEST_CASE("constants print as they are written, and a scaled sum keeps its brack
 TEST_CASE("learned factors, choices and streams") {
     CHECK(to_string(x + gate("lambda", 0.1) * f(norm(x))) == "x + lambda * f(norm(x))");
     CHECK(to_string(learned("a", 0.0) * (x + f(x))) == "a * (x + f(x))");
+    CHECK(to_string(x + f(x) * 0.5) == "x + 0.5 * f(x)");
+    CHECK(to_string(x + f(x) / 4.0) == "x + 0.25 * f(x)");
     CHECK(to_string(x - f(x)) == "x - f(x)");
     CHECK(to_string(x - 2.0 * (x + f(x))) == "x - 2 * (x + f(x))");
     CHECK(to_string(f(x) - (x + norm(x))) == "f(x) - (x + norm(x))");

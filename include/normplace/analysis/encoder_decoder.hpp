@@ -59,6 +59,10 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     const NormMoments norm(model.norm, width, model.epsilon);
     const ReferenceModel encoder_model = model.encoder(), decoder_model = model.decoder();
     const auto square = [](double gain) { return gain * gain; };
+    const auto last_of = [](Depth place) {
+        place.layer = place.layers;
+        return place;
+    };
     const Depth encoder_place{
         .layers = model.encoder_layers, .stack = StackKind::encoder, .other_layers = model.decoder_layers},
         decoder_place{
@@ -79,7 +83,7 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     StackMoments encoder(encoder_placement, encoder_model, kernel, softmax, encoder_place);
     sums.add(report.encoder.input, source.layout, source.stream);
     encoder.forward(source.layout, source.stream, encoder_layers, encoder_scores, sums);
-    OutputMoments encoder_output(encoder_placement, source.layout, width, norm, false);
+    OutputMoments encoder_output(encoder_placement, source.layout, width, norm, false, last_of(encoder_place));
     StreamFluctuations fluctuations = encoder.output_fluctuations();
     TokenKernel encoded = encoder_output.forward(encoder.output(), fluctuations);
     sums.add(report.memory, source.layout, encoded);
@@ -89,7 +93,7 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     sums.add(report.decoder.input, target.layout, target.stream);
     decoder.forward(target.layout, target.stream, decoder_layers, decoder_scores, sums);
 
-    OutputMoments decoder_output(decoder_placement, target.layout, width, norm, true);
+    OutputMoments decoder_output(decoder_placement, target.layout, width, norm, true, last_of(decoder_place));
     fluctuations = decoder.output_fluctuations();
     const TokenKernel last = decoder_output.forward(decoder.output(), fluctuations);
     LossMoments loss = loss_moments(target, decoder_model, last, decoder_output.ends_in_norm(), softmax);

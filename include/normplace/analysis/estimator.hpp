@@ -40,7 +40,8 @@ public:
         sums_.add(report_.input, layout, input.stream);
         stack.forward(layout, input.stream, layers_, scores_, sums_);
 
-        OutputMoments output(placement_, layout, static_cast<double>(model_.width), norm_, true);
+        OutputMoments output(placement_, layout, static_cast<double>(model_.width), norm_, true,
+                             {.layer = model_.layers, .layers = model_.layers});
         StreamFluctuations fluctuations = stack.output_fluctuations();
         const TokenKernel last = output.forward(stack.output(), fluctuations);
         LossMoments loss = loss_moments(input, model_, last, output.ends_in_norm(), softmax_);

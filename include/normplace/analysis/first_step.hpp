@@ -29,7 +29,8 @@ namespace normplace {
 /// starts at 1, and none inside the sublayer.
 constexpr bool has_first_step(const AnyPlacement& placement) {
     return placement.streams() == 1 && syntax::count_gates(placement.formula) == 0 &&
-           !syntax::has_norm_start(placement.formula) && !placement.has_norms_inside();
+           !syntax::has_norm_start(placement.formula) && !placement.has_norms_inside() &&
+           (placement.output == x || placement.output == norm(x));
 }
 namespace detail {
 template <class P>
@@ -149,7 +150,7 @@ inline FirstStep first_step(const AnyPlacement& placement, const ReferenceModel&
     detail::check_first_step(placement, model);
     detail::NetworkBeforeStep network(placement, model, rule,
                                       detail::random_tokens(model, detail::input_square(placement, model)));
-    detail::NewSequence next = detail::random_sequence(network.crossing());
+    detail::NewSequence next = detail::random_sequence(network.crossing(), detail::input_square(placement, model));
     return {std::move(network), std::move(next), rule};
 }
 
@@ -168,8 +169,8 @@ inline FirstStep first_step(const AnyPlacement& placement, const ReferenceModel&
     detail::check_batch(model, batches.next);
     detail::NetworkBeforeStep network(placement, model, rule,
                                       detail::given_tokens(batches.batch, detail::input_square(placement, model)));
-    detail::NewSequence next =
-        detail::given_sequence(network.crossing(), network.input_gradient(), rule, batches.batch, batches.next);
+    detail::NewSequence next = detail::given_sequence(network.crossing(), network.input_gradient(), rule, batches.batch,
+                                                      batches.next, detail::input_square(placement, model));
     return {std::move(network), std::move(next), rule};
 }
 

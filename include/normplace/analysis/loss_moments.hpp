@@ -31,7 +31,8 @@ struct LossMoments {
 };
 
 /// What a gradient lean h, mean over tokens, gives to a norm whose value is u: the gain's mean over tokens of h o u,
-/// and the bias's of h. From the covariances of h, of u, and of h with u; all are Gaussian.
+/// and the bias's of h. From the covariances of h, of u, and of h with u, the last taken as symmetric; all are
+/// Gaussian.
 inline NormSquares leaning(const TokenLayout& layout, double width, double lean, const TokenKernel& h,
                            const TokenKernel& u, const TokenKernel& both) {
     const double pairs = layout.tokens() * layout.tokens(), mean = layout.trace(both) / layout.tokens();

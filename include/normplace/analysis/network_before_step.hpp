@@ -53,16 +53,17 @@ struct NewSequence {
     TokenKernel noise;
 };
 
-inline NewSequence random_sequence(const Crossing& crossing) {
+/// @param scale of the tokens, squared: the placement's gain on embeddings
+inline NewSequence random_sequence(const Crossing& crossing, double scale = 1.0) {
     NewSequence next{TokenKernel(crossing.after().entries()), crossing.zero(), {}, {}};
-    for (std::size_t i = 0; i < crossing.columns(); ++i) next.covariance[crossing.after().diagonal(i)] = 1.0;
+    for (std::size_t i = 0; i < crossing.columns(); ++i) next.covariance[crossing.after().diagonal(i)] = scale;
     return next;
 }
 
 /// The first sequence of a text's next batch. A table's row moves along the sum of the gradients of all old tokens that
 /// read it.
 inline NewSequence given_sequence(const Crossing& crossing, const FoldedKernel& input_gradient, const StepRule& rule,
-                                  const TokenBatch& batch, const TokenBatch& next) {
+                                  const TokenBatch& batch, const TokenBatch& next, double scale = 1.0) {
     const std::size_t tokens = batch.tokens.size(), sequence = batch.sequence;
     const int* const ids = next.tokens.data();
     std::vector<double> token_square(tokens), position_square(sequence);
@@ -83,7 +84,7 @@ inline NewSequence given_sequence(const Crossing& crossing, const FoldedKernel& 
     std::vector<double> token_noise(sequence);  // none for tokens that the old batch did not have
     crossing.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         const bool same_token = batch.tokens[i] == ids[j], same_position = i % sequence == j;
-        result.crossed[e] = embedding_variance * (same_token + same_position);
+        result.crossed[e] = scale * embedding_variance * (same_token + same_position);
         if (same_token) {
             result.pull[e] += token[i].pull;
             token_noise[j] = token[i].noise;
@@ -92,7 +93,7 @@ inline NewSequence given_sequence(const Crossing& crossing, const FoldedKernel& 
     });
     crossing.after().for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         const bool same_token = ids[i] == ids[j];
-        result.covariance[e] = embedding_variance * (same_token + (i == j));
+        result.covariance[e] = scale * embedding_variance * (same_token + (i == j));
         if (same_token) result.noise[e] += token_noise[j];
         if (i == j) result.noise[e] += position[j].noise;
     });

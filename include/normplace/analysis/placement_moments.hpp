@@ -32,7 +32,7 @@ private:
     Plan plan_;
 };
 
-/// Whether an expression is one norm's value, and of which step.
+/// Whether an expression is one norm's value.
 inline bool is_norm(const Plan& plan, const Plan::Terms& terms) {
     return terms.size() == 1 && terms[0].factor == 1.0 && terms[0].source >= plan.streams &&
            plan.steps[terms[0].source - plan.streams].kind == Node::Kind::norm;
@@ -51,10 +51,12 @@ class OutputMoments {
 public:
     /// @param before_norm stop before the norm that the output is, if it is one that normalises: `loss_moments` reads
     /// that by itself
+    /// @param end the place of the stack's last layer
     OutputMoments(const AnyPlacement& placement, const TokenLayout& layout, double width, const NormMoments& norm,
-                  bool before_norm)
-        : layout_(layout), width_(width), plan_(plan(placement.output, Depth{}, placement.streams())) {
-        ends_in_norm_ = before_norm && is_norm(plan_, plan_.results[0]) && normalises(norm.kind);
+                  bool before_norm, const Depth& end = {})
+        : layout_(layout), width_(width), plan_(plan(placement.output, end, placement.streams())) {
+        ends_in_norm_ =
+            before_norm && is_norm(plan_, plan_.results[0]) && plan_.norms.back().start == 1.0 && normalises(norm.kind);
         if (ends_in_norm_) {
             plan_.results[0] = plan_.steps.back().input;
             plan_.steps.pop_back();

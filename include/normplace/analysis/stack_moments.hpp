@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,7 +143,14 @@ public:
           plans_(placement.formula),
           kernel_(kernel),
           softmax_(softmax),
-          memory_(memory) {}
+          memory_(memory) {
+        if (placement.has_norms_inside() && !normalises(model.norm))
+            throw std::invalid_argument("predict: " + std::string(placement.name) +
+                                        " has norms inside the sublayer, for which there is no theory when they are " +
+                                        std::string(name(model.norm)));
+    }
+    StackMoments(const StackMoments&) = delete;
+    StackMoments& operator=(const StackMoments&) = delete;
 
     void forward(const TokenLayout& layout, const TokenKernel& stream, const std::vector<ReportedLayer>& layers,
                  ScoreRange& scores, const ReportSums& sums) {
@@ -207,6 +215,7 @@ public:
                     add_to_closing_norm(scales_.depth(l, kind), last_norm, block);
                 block.lend_gates(lent);
                 if (kind == SublayerKind::attention) lent.clear();
+                for (NormSquares& squares : sublayer.inner_norms) squares = norm_.own(squares);
                 sums.add(sublayer_report, block, sublayer);
             };
             LayerReport& layer = *report.layer;

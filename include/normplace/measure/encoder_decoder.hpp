@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include <normplace/analysis/encoder_decoder.hpp>
 #include <normplace/analysis/encoder_decoder_report.hpp>
 #include <normplace/measure/read_gradients.hpp>
 #include <normplace/measure/seeds.hpp>
@@ -35,7 +36,9 @@ namespace detail {
 template <class T>
 class EncoderDecoderNetwork {
 public:
-    EncoderDecoderNetwork(const AnyPlacement& encoder, const AnyPlacement& decoder, const EncoderDecoderModel& model)
+    /// @param predicted whose branches' second moments learned factors may start by
+    EncoderDecoderNetwork(const AnyPlacement& encoder, const AnyPlacement& decoder, const EncoderDecoderModel& model,
+                          const EncoderDecoderReport& predicted)
         : model_(model),
           source_gain_(encoder.embedding_gain(
               {.layers = model.encoder_layers, .stack = StackKind::encoder, .other_layers = model.decoder_layers})),
@@ -48,7 +51,8 @@ public:
                              .epsilon = model.epsilon,
                              .activation = model.activation,
                              .norm = model.norm,
-                             .decoder_layers = model.decoder_layers}),
+                             .decoder_layers = model.decoder_layers,
+                             .branch_squares = branch_squares(predicted.encoder)}),
           decoder_(decoder, {.layers = model.decoder_layers,
                              .width = model.width,
                              .heads = model.heads,
@@ -56,7 +60,8 @@ public:
                              .epsilon = model.epsilon,
                              .activation = model.activation,
                              .norm = model.norm,
-                             .encoder_layers = model.encoder_layers}),
+                             .encoder_layers = model.encoder_layers,
+                             .branch_squares = branch_squares(predicted.decoder)}),
           readout_(model.width, model.vocabulary, false) {
         source_.resize({model.batch, model.source, model.width});
         target_.resize({model.batch, model.target, model.width});
@@ -81,6 +86,18 @@ public:
     }
 
 private:
+    /// None where nothing is predicted.
+    template <class Layer>
+    static std::vector<double> branch_squares(const StackReport<Layer>& stack) {
+        std::vector<double> all;
+        for (const Layer& layer : stack.layers) {
+            all.push_back(layer.attention.branch_square);
+            if constexpr (requires { layer.cross_attention; }) all.push_back(layer.cross_attention.branch_square);
+            all.push_back(layer.feed_forward.branch_square);
+        }
+        return all;
+    }
+
     void forward(EncoderDecoderReport& report) {
         read_stream(source_, report.encoder.input);
         encoder_.forward(source_, memory_, encoder_cache_, {},
@@ -166,8 +183,11 @@ EncoderDecoderReport measure_encoder_decoder(const AnyPlacement& encoder, const 
     EncoderDecoderReport report = empty_report(encoder, decoder, model);
     std::vector<EncoderDecoderReport> seeds(options.seeds, report);
     using Network = EncoderDecoderNetwork<T>;
+    EncoderDecoderReport predicted;
+    if (syntax::has_gate_law(encoder.formula) || syntax::has_gate_law(decoder.formula))
+        predicted = normplace::predict_encoder_decoder(encoder, decoder, model);
     for_each_seed(
-        options, [&] { return std::make_unique<Network>(encoder, decoder, model); },
+        options, [&] { return std::make_unique<Network>(encoder, decoder, model, predicted); },
         [&](std::size_t seed, Network& network) { network.measure(seed, seeds[seed]); });
     average_seeds(seeds, report);
     return report;

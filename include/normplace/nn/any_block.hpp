@@ -79,8 +79,9 @@ public:
         : AnyBlock(placement, placement.formula, with_norms(placement, options, checked(depth), norm), checked(depth),
                    norm) {}
     /// The end of a stack: the placement's output, without a sublayer.
-    static AnyBlock output(const AnyPlacement& placement, const typename S::Options& options, const NormOptions& norm) {
-        return {placement, placement.output, options, Depth{}, norm, "final_norm"};
+    static AnyBlock output(const AnyPlacement& placement, const typename S::Options& options, const Depth& last,
+                           const NormOptions& norm) {
+        return {placement, placement.output, options, last, norm, "final_norm"};
     }
 
     const Depth& depth() const { return depth_; }
@@ -183,6 +184,7 @@ public:
         require_streams("dy", dy.size(), plan_.results.size());
         require_streams("dx", dx.size(), plan_.streams);
         detail::require_filled("ResidualBlock", cache.shape != detail::Shape<3>{});
+        require_own(cache, gradients);
         for (const Tensor& gradient : dy) {
             detail::require_shape("ResidualBlock", "dy", gradient, cache.shape);
             (detail::require_distinct("ResidualBlock", "a context argument", context, "dy", gradient), ...);
@@ -336,6 +338,23 @@ private:
             return std::string(what) + " has " + std::to_string(count) + " streams, expected " +
                    std::to_string(expected);
         });
+    }
+
+    /// Caches and gradients of all placements have one type.
+    void require_own(const Cache& cache, const Gradients& gradients) const {
+        detail::require(cache.nodes.size() == plan_.steps.size() && cache.norms.size() == norms.size() &&
+                            cache.gated.size() == plan_.gates.size(),
+                        "ResidualBlock", "the cache is that of a block with another placement");
+        detail::require(gradients.norms.size() == norms.size() && gradients.gates.size() == gates.size(),
+                        "ResidualBlock", [&] {
+                            return "gradients have " + std::to_string(gradients.norms.size()) + " norms and " +
+                                   std::to_string(gradients.gates.size()) + " learned factors, expected " +
+                                   std::to_string(norms.size()) + " and " + std::to_string(gates.size()) +
+                                   "; call zero_gradients first";
+                        });
+        for (std::size_t g = 0; g < gates.size(); ++g)
+            detail::require_shape("ResidualBlock", "a learned factor's gradient", gradients.gates[g],
+                                  detail::shape_of(gates[g]));
     }
 
     /// Where the sublayer's input is made: in its own cache, if it says that it keeps it there.

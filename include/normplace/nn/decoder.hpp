@@ -127,6 +127,7 @@ public:
     template <class Observe>
     void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Activations<T>& dmemory,
                   Cache& cache, Gradients& gradients, Observe&& observe) const {
+        cache.cross_attention.lent = cache.feed_forward.lent = &self_attention.gates;
         cache.cross_attention.lent_gradients = cache.feed_forward.lent_gradients = &gradients.self_attention.gates;
         observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.streams[1], cache.feed_forward, gradients.feed_forward);

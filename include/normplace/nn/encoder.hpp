@@ -107,6 +107,7 @@ public:
     template <class Observe>
     void backward(std::span<const Activations<T>> dy, std::span<Activations<T>> dx, Cache& cache, Gradients& gradients,
                   Observe&& observe) const {
+        cache.feed_forward.lent = &attention.gates;
         cache.feed_forward.lent_gradients = &gradients.attention.gates;
         observe(SublayerKind::feed_forward, dy[0]);
         feed_forward.backward(dy, cache.between, cache.feed_forward, gradients.feed_forward);

@@ -66,7 +66,7 @@ public:
 protected:
     /// @param depth of the first layer
     LayerStack(const char* name, const AnyPlacement& placement, const Options& options, Depth depth)
-        : output(Output::output(placement, {options.width},
+        : output(Output::output(placement, {options.width}, last_of(depth, options.layers),
                                 {.epsilon = options.epsilon, .bias = options.bias, .kind = options.norm})),
           name_(name),
           options_(options),
@@ -139,6 +139,10 @@ protected:
     }
 
 private:
+    static Depth last_of(Depth depth, std::size_t layers) {
+        depth.layer = layers;
+        return depth;
+    }
     std::span<Activations<Scalar>> memory(std::vector<Activations<Scalar>>& streams) const {
         streams.resize(streams_);
         return streams;

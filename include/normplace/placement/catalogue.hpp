@@ -153,9 +153,8 @@ struct DeepNorm {
 struct Admin {
     static constexpr auto name = "admin";
     static constexpr Gate omega = gate("omega", [](const Depth& depth) {
-        const std::size_t before = 2 * (depth.layer - 1) + (depth.sublayer == SublayerKind::feed_forward);
         const bool unknown = depth.earlier_branches != depth.earlier_branches;
-        return std::sqrt(1.0 + (unknown ? static_cast<double>(before) : depth.earlier_branches));
+        return std::sqrt(1.0 + (unknown ? static_cast<double>(depth.sublayers_before()) : depth.earlier_branches));
     });
     static constexpr auto formula = norm(omega * x + f(x));
     static constexpr bool final_norm = false;
@@ -231,8 +230,8 @@ struct TFixup {
 };
 
 /// The part of LipsFormer that is a placement: a learned factor for each channel of a branch, which starts at 1/L, and
-/// CentreNorm for the norm. Its attention (cosines) and its weights (spectral norm 1) are not here. Qi et al. 2023,
-/// arXiv:2304.09856.
+/// CentreNorm for the norm, as its authors run it: behind the sum. Its attention (cosines) and its weights (spectral
+/// norm 1) are not here. Qi et al. 2023, arXiv:2304.09856.
 struct LipsFormer {
     static constexpr auto name = "lips-former";
     static constexpr Gate a = gate("a", [](const Depth& depth) { return 1.0 / static_cast<double>(depth.layers); });
@@ -249,7 +248,8 @@ struct NGPT {
     static constexpr bool final_norm = false;
 };
 
-/// Pre-LN with a norm on queries and keys, head by head. Henry et al. 2020, arXiv:2010.04245.
+/// Pre-LN with a norm on queries and keys, head by head. Dehghani et al. 2023, arXiv:2302.05442; Henry et al. 2020,
+/// arXiv:2010.04245, give them length 1 and the scores a learned factor instead.
 struct QKNorm {
     static constexpr auto name = "qk-norm";
     static constexpr auto formula = x + f(norm(x));
@@ -340,7 +340,7 @@ struct B2T {
     static constexpr auto x_l = stream(1, "x_l");
     static constexpr auto formula =
         streams(when(in_attention, norm(x + f(x)), norm(x + f(x) + x_l)), when(first_in_layer, x, x_l));
-    static constexpr bool final_norm = false;
+    static constexpr auto output = x;
 };
 
 /// Two streams, of which learned factors make the sublayer's input and among which they share its output. They start
@@ -349,7 +349,7 @@ struct B2T {
 struct HyperConnections {
     static constexpr auto name = "hyper-connections";
     static constexpr auto h = stream(1, "h");
-    static constexpr bool odd(const Depth& depth) { return depth.sublayer == SublayerKind::feed_forward; }
+    static constexpr bool odd(const Depth& depth) { return depth.sublayers_before() % 2 == 1; }
     static constexpr Gate in0 = learned("in0", [](const Depth& depth) { return odd(depth) ? 0.0 : 1.0; });
     static constexpr Gate in1 = learned("in1", [](const Depth& depth) { return odd(depth) ? 1.0 : 0.0; });
     static constexpr auto branch = f(norm(in0 * x + in1 * h));

@@ -31,6 +31,15 @@ struct Depth {
     /// The sum of E f(x)^2 over the stack's sublayers before this one; NaN where nobody has said.
     double earlier_branches = std::numeric_limits<double>::quiet_NaN();
 
+    /// How many sublayers of the stack stand before this one: a decoder's layer has three, another's two.
+    constexpr std::size_t sublayers_before() const {
+        const std::size_t each = stack == StackKind::decoder ? 3 : 2;
+        const std::size_t within = sublayer == SublayerKind::feed_forward      ? each - 1
+                                   : sublayer == SublayerKind::cross_attention ? 1
+                                                                               : 0;
+        return each * (layer - 1) + within;
+    }
+
     /// @throws std::invalid_argument unless 1 <= layer <= layers
     constexpr void check() const {
         if (layer < 1 || layer > layers)

@@ -86,6 +86,8 @@ struct Condition {
     bool (*holds)(const Depth&) = nullptr;
     constexpr bool operator==(const Condition&) const = default;
 };
+/// `condition("l odd", [](const Depth& depth) { return depth.layer % 2 == 1; })`
+constexpr Condition condition(const Label& name, bool (*holds)(const Depth&)) { return {name, holds}; }
 /// In self- and cross-attention, not in the feed-forward.
 inline constexpr Condition in_attention{
     "attention", [](const Depth& depth) { return depth.sublayer != SublayerKind::feed_forward; }};
@@ -184,6 +186,8 @@ constexpr Formula operator*(const Scalar& factor, Formula input) {
     return input.result({.kind = Node::Kind::scaled, .factor = factor, .first = input.root()});
 }
 constexpr Formula operator*(double factor, const Formula& input) { return Scalar{{}, factor, nullptr} * input; }
+constexpr Formula operator*(const Formula& input, double factor) { return factor * input; }
+constexpr Formula operator/(const Formula& input, double divisor) { return 1.0 / divisor * input; }
 constexpr Formula operator-(const Formula& left, const Formula& right) { return left + -1.0 * right; }
 constexpr Formula operator*(const Gate& gate, Formula input) {
     return input.result({.kind = Node::Kind::gated, .gate = gate, .first = input.root()});
@@ -293,6 +297,13 @@ constexpr std::size_t count(const Formula& formula, Node::Kind kind) {
 }
 constexpr std::size_t count_norms(const Formula& formula) { return count(formula, Node::Kind::norm); }
 constexpr std::size_t count_gates(const Formula& formula) { return count(formula, Node::Kind::gated); }
+
+/// Whether a learned factor belongs to a layer's first sublayer.
+constexpr bool has_shared_gate(const Formula& formula) {
+    for (std::size_t i = 0; i < formula.size; ++i)
+        if (formula.nodes[i].gate.per_layer) return true;
+    return false;
+}
 
 /// Whether a learned factor starts by a law of the depth.
 constexpr bool has_gate_law(const Formula& formula) {

@@ -40,7 +40,8 @@ concept has_its_streams = has_formula<P> && syntax::reads_streams_below(P::formu
 template <class P>
 concept has_output = has_formula<P> && std::same_as<std::remove_cv_t<decltype(P::output)>, Formula> &&
                          P::output.result_count == 1 &&
-                     syntax::has_sublayers(P::output, 0) && syntax::count_norms(P::output) <= 1 &&
+                     syntax::has_sublayers(P::output, 0) &&
+                     !syntax::has_shared_gate(P::output) && syntax::count_norms(P::output) <= 1 &&
                      syntax::reads_streams_below(P::output, P::formula.result_count);
 template <class P>
 concept has_final_norm = std::same_as < std::remove_cv_t<decltype(P::final_norm)>,
@@ -52,7 +53,15 @@ concept mentions_output = requires {
     P::output;
 };
 template <class P>
-concept has_an_end = (mentions_output<P> && has_output<P>) || (!mentions_output<P> && has_final_norm<P>);
+concept mentions_final_norm = requires {
+    P::final_norm;
+};
+// What becomes of the other streams is never guessed.
+template <class P>
+concept has_one_end = mentions_output<P>
+!= mentions_final_norm<P> && (mentions_output<P> || !has_formula<P> || P::formula.result_count == 1);
+template <class P>
+concept has_an_end = has_one_end<P> &&((mentions_output<P> && has_output<P>) || has_final_norm<P>);
 // A gain is optional, but one that cannot be called must not be passed over in silence.
 template <class P>
 concept mentions_gain = requires {
@@ -95,13 +104,21 @@ constexpr bool explain_placement() {
     static_assert(
         requirement::has_formula<P>,
         "normplace: a placement needs a formula of x, f and norm: static constexpr auto formula = x + f(norm(x));");
-    static_assert(!requirement::has_formula<P> || requirement::has_one_sublayer<P>,
-                  "normplace: a placement's formula must contain f exactly once.");
+    static_assert(
+        !requirement::has_formula<P> || requirement::has_one_sublayer<P>,
+        "normplace: a placement's formula must contain f exactly once (the same f(...) may be written again).");
     static_assert(
         !requirement::has_formula<P> || requirement::has_distinct_slots<P>,
-        "normplace: a placement's formula uses one norm slot twice; give each norm its own: norm<in>, norm<out>.");
+        "normplace: a placement's formula uses one norm slot twice; give each norm its own: norm<in>, norm<out>. "
+        "Learned factors have a name each, too: write x + g * (f(x) - x).");
     static_assert(!requirement::has_formula<P> || requirement::has_its_streams<P>,
                   "normplace: a placement's formula reads a stream that it does not give: streams(..., ...).");
+    static_assert(!(requirement::mentions_output<P> && requirement::mentions_final_norm<P>),
+                  "normplace: a placement has a final_norm or an output, not both.");
+    static_assert(requirement::mentions_output<P> || !requirement::has_its_streams<P> || requirement::has_one_end<P> ||
+                      !requirement::mentions_final_norm<P>,
+                  "normplace: a placement with several streams says what the stack gives: static constexpr auto output "
+                  "= x + norm(r);");
     static_assert(requirement::mentions_output<P> || requirement::has_final_norm<P>,
                   "normplace: a placement must say whether the stack ends in a norm: static constexpr bool final_norm "
                   "= true;");

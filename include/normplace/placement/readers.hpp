@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who reads the value of one step of a plan: how long it must be kept, and whether a norm takes away what it has in
-// common with all that follows.
+// Who reads the value of one step of a plan: which says how long it must be kept, and whether one norm is all that it
+// leads to.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// says: normplace: a placement's formula must contain f exactly once.
+// says: normplace: a placement's formula must contain f exactly once
 #include <normplace/placement/catalogue.hpp>
 
 using namespace normplace;
