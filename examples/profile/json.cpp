@@ -14,10 +14,14 @@ using shared::number;
 namespace {
 
 void add(Json& object, const std::vector<Row>& rows) {
-    for (const Row& row : rows)
-        object[row.name] = {{"predicted", number(row.predicted)},
-                            {"measured", number(row.measured)},
-                            {"standard_error", number(row.standard_error)}};
+    for (const Row& row : rows) {
+        Json& entry = object[row.name] = {{"predicted", number(row.predicted)},
+                                          {"measured", number(row.measured)},
+                                          {"standard_error", number(row.standard_error)}};
+        if (!row.gradient) continue;
+        entry["validity"] = normplace::name(row.gradient->validity);
+        if (row.gradient->limit != normplace::Limit::none) entry["limit"] = normplace::explain(row.gradient->limit);
+    }
 }
 
 Json config(const Options& options) {

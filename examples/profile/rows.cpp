@@ -11,6 +11,7 @@ namespace {
 template <class Member>
 Row row(const char* name, const PlacementResult& result, Member member) {
     Row row{name, np::value_of(member(result.predicted)), np::not_available, np::not_available};
+    if constexpr (requires { member(result.predicted).validity; }) row.gradient = &member(result.predicted);
     if (!result.measured) return row;
     row.measured = np::value_of(member(*result.measured));
     if (result.measured->seeds > 1) row.standard_error = member(*result.measured).standard_error;

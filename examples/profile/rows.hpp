@@ -14,6 +14,8 @@ namespace profile {
 struct Row {
     const char* name;
     double predicted, measured, standard_error;
+    const normplace::GradientNorm* gradient =
+        nullptr;  ///< the predicted one, where it is one: how far it can be trusted
 };
 
 /// wq, wk, wv, wo, w1, w2, and second_moment and token_correlation of the stream behind the layer (from 0).

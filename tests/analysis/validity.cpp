@@ -55,6 +55,12 @@ TEST_CASE("judge: bounds belong to the better side, and what is no number of its
     check(detail::judge_gain(170.0, 1.0, 128.0), Validity::fails, Limit::many_tokens);
 }
 
+TEST_CASE("each degree has a name") {
+    CHECK(std::string(name(Validity::holds)) == "holds");
+    CHECK(std::string(name(Validity::less_certain)) == "less_certain");
+    CHECK(std::string(name(Validity::fails)) == "fails");
+}
+
 TEST_CASE("Judgement: the worse of two, and of equals the first") {
     Judgement judgement;
     judgement.worsen({Validity::less_certain, Limit::narrow});

@@ -36,6 +36,8 @@ if(CASE STREQUAL "predicted")
     expect_value(peri-ln placements 0 name)
     expect_value("x + norm<out>(f(norm<in>(x)))" placements 0 formula)
     expect_value("x + f(x)" placements 1 formula)
+    expect_value(less_certain placements 0 layers 0 w2 validity) # the width is 16
+    expect_value("the width is below 64, where corrections of order 1/D are large" placements 0 layers 0 w2 limit)
     expect_value(2 config layers)
     expect_value(16 config width)
     expect_value(2 config heads)

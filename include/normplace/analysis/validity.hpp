@@ -33,6 +33,14 @@ enum class Limit {
     no_theory            ///< a parameter of which the theory does not speak
 };
 
+constexpr const char* name(Validity validity) {
+    switch (validity) {
+        case Validity::less_certain: return "less_certain";
+        case Validity::fails: return "fails";
+        default: return "holds";
+    }
+}
+
 /// One sentence, without its full stop.
 constexpr const char* explain(Limit limit) {
     switch (limit) {
