@@ -63,7 +63,7 @@ struct HalvedPreLN {  // Pre-LN with all matrices and gains half as large
     static constexpr auto name = "halved-pre-ln";
     static constexpr auto formula = x + f(0.5 * norm(x));
     static constexpr bool final_norm = true;
-    static double gain(Role, const Depth&) { return 0.5; }
+    static double gain(Role role, const Depth&) { return role == Role::embedding ? 1.0 : 0.5; }
 };
 
 }  // namespace
