@@ -76,10 +76,13 @@ std::string overview_script(const std::string& file, const Options& options,
             const gnuplot::Look& look = gnuplot::looks[i];
             const std::string colour = std::string(" lc rgb '") + look.colour + "'",
                               name = std::to_string(p) + "_" + std::to_string(i);
-            const bool zero = all_zero(layer_series(result.predicted));
-            script << (i > 0 ? ", " : "") << (zero ? "NaN" : "$predicted_" + name + " using 1:2") << " with lines lw 2"
-                   << colour << " title "
-                   << gnuplot::quoted(result.predicted.placement + (zero ? " (0 everywhere)" : ""));
+            const Series predicted = layer_series(result.predicted);
+            const bool zero = all_zero(predicted), none = !any_value(predicted);
+            script << (i > 0 ? ", " : "") << (zero || none ? "NaN" : "$predicted_" + name + " using 1:2")
+                   << " with lines lw 2" << colour << " title "
+                   << gnuplot::quoted(result.predicted.placement + (none   ? " (no prediction)"
+                                                                    : zero ? " (0 everywhere)"
+                                                                           : ""));
             if (result.measured && any_value(layer_series(*result.measured)) && !zero)
                 script << ", $measured_" << name << " using 1:2:(2*$3) with yerrorbars pt " << look.shape
                        << " ps 0.7 lw 1.2" << colour << " notitle";
