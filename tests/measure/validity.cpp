@@ -15,7 +15,7 @@ using namespace normplace;
 
 namespace {
 
-ReferenceModel small_model() {
+ReferenceModel modest_model() {
     return {.layers = 2, .width = 128, .heads = 4, .feed_forward = 256, .sequence = 16, .batch = 2, .vocabulary = 1000};
 }
 
@@ -72,11 +72,11 @@ constexpr auto weights = {&LayerReport::wv, &LayerReport::wo, &LayerReport::w1, 
 
 TEST_CASE("large scores: W_q and W_k up to a variance of 2 ln n, and none beyond") {
     // 2 ln 16 = 5.5: the first layer's is 2.2^2 = 4.8, or 2.4^2 = 5.8, and later ones have less.
-    const Both inside(Hot<22>{}, small_model(), 48);
+    const Both inside(Hot<22>{}, modest_model(), 48);
     for (const auto matrix : {&LayerReport::wq, &LayerReport::wk})
         holds(inside.predicted.layers[0].*matrix, inside.measured.layers[0].*matrix);
     CHECK(inside.predicted.warnings.empty());
-    const GradientReport beyond = predict<Hot<24>>(small_model());
+    const GradientReport beyond = predict<Hot<24>>(modest_model());
     for (const auto matrix : {&LayerReport::wq, &LayerReport::wk, &LayerReport::bq})
         fails(beyond.layers[0].*matrix, Limit::large_scores);
     CHECK(beyond.layers[1].wq.validity == Validity::holds);
@@ -84,7 +84,7 @@ TEST_CASE("large scores: W_q and W_k up to a variance of 2 ln n, and none beyond
 }
 
 TEST_CASE("below attention with large scores: less certain, and none after much of it") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.causal = true;
     model.layers = 5;
     model.feed_forward = 128;
@@ -108,7 +108,7 @@ TEST_CASE("a norm of the sum makes more of large scores") {
     struct HotPostLN : PostLN {
         static double gain(Role role, const Depth&) { return role == Role::query ? 4.5 : 1.0; }
     };
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.layers = 4;
     model.causal = true;
     const Both both(HotPostLN{}, model, 48);
@@ -118,7 +118,7 @@ TEST_CASE("a norm of the sum makes more of large scores") {
 }
 
 TEST_CASE("no norm at the end: small branches hold, larger ones are less certain, and then there is none") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.initialization = Initialization::gpt2();
     const Both inside(NoNorm{}, model, 48);
     for (const auto matrix : weights) holds(inside.predicted.layers[0].*matrix, inside.measured.layers[0].*matrix);
@@ -141,7 +141,7 @@ TEST_CASE("no norm at the end: small branches hold, larger ones are less certain
 }
 
 TEST_CASE("width: from 64 on it holds, and 16 is less certain") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.layers = 3;
     model.width = 64;
     const Both inside(PreLN{}, model, 96);
@@ -158,7 +158,7 @@ TEST_CASE("width: from 64 on it holds, and 16 is less certain") {
 }
 
 TEST_CASE("a norm's gain before attention: up to n = D/2, and none beyond 1.25 D") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.width = 64;
     const auto gain = [](const GradientReport& report) { return report.layers[0].attention.norms[0].gain; };
     model.sequence = 30;
@@ -176,7 +176,7 @@ TEST_CASE("a norm's gain before attention: up to n = D/2, and none beyond 1.25 D
 }
 
 TEST_CASE("aligned tokens: W_q and W_k, and no other matrix") {
-    ReferenceModel model = small_model();
+    ReferenceModel model = modest_model();
     model.layers = 7;
     model.width = 64;
     const Both both(PostLN{}, model, 200);
