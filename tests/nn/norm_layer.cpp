@@ -4,6 +4,7 @@
 
 #include <normplace/nn/dyt.hpp>
 #include <normplace/nn/norm.hpp>
+#include <normplace/nn/norm_layer.hpp>
 
 #include "gradient_check.hpp"
 
