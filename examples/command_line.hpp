@@ -32,7 +32,7 @@ inline CLI::Validator whole_number(std::size_t largest, std::size_t least = 1) {
 }
 
 /// A number in [least, largest].
-inline CLI::Validator number(double least, double largest) {
+inline CLI::Validator number_between(double least, double largest) {
     return CLI::Validator(
         [least, largest](const std::string& text) {
             char* end = nullptr;

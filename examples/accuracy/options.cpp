@@ -22,7 +22,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
         ->default_str(options.size);
     arguments.add_placement();
     app.add_option("--seeds-scale", options.seeds_scale, "Multiplies the random models that each row averages over")
-        ->check(number(0.001, 1000.0))
+        ->check(number_between(0.001, 1000.0))
         ->type_name("X")
         ->default_str("1");
     app.add_flag("--list", options.list, "Only show the rows")->disable_flag_override();

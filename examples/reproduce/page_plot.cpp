@@ -23,24 +23,24 @@ struct Point {
     bool has_error;
 };
 
-/// What can be drawn of a series: runs of points without a gap.
-using Runs = std::vector<std::vector<Point>>;
+/// What can be drawn of a series: its pieces without a gap.
+using Pieces = std::vector<std::vector<Point>>;
 
 bool drawable(double value) { return std::abs(value) < 1e300; }  // gnuplot adds and squares; false for NaN
 
-Runs runs_of(const Series& series, bool log_y) {
-    Runs runs(1);
+Pieces pieces_of(const Series& series, bool log_y) {
+    Pieces pieces(1);
     for (std::size_t i = 0; i < series.x.size(); ++i) {
         const double x = series.x[i], y = series.y[i];
         if (drawable(x) && drawable(y) && (!log_y || y > 0.0)) {
             const bool has_error = !series.error.empty() && drawable(series.error[i]) && series.error[i] >= 0.0;
-            runs.back().push_back({x, y, has_error ? series.error[i] : 0.0, has_error});
-        } else if (!runs.back().empty()) {
-            runs.emplace_back();
+            pieces.back().push_back({x, y, has_error ? series.error[i] : 0.0, has_error});
+        } else if (!pieces.back().empty()) {
+            pieces.emplace_back();
         }
     }
-    if (runs.back().empty()) runs.pop_back();
-    return runs;
+    if (pieces.back().empty()) pieces.pop_back();
+    return pieces;
 }
 
 struct Range {
@@ -63,11 +63,11 @@ struct Range {
 };
 
 /// The whole numbers of a short axis, layers for instance, are its ticks.
-bool few_whole_numbers(const std::vector<Runs>& all, const Range& range) {
+bool few_whole_numbers(const std::vector<Pieces>& all, const Range& range) {
     if (range.empty() || range.high - range.low > 24.0) return false;
-    for (const Runs& runs : all)
-        for (const auto& run : runs)
-            for (const Point& point : run)
+    for (const Pieces& pieces : all)
+        for (const auto& piece : pieces)
+            for (const Point& point : piece)
                 if (point.x != std::floor(point.x)) return false;
     return true;
 }
@@ -85,11 +85,11 @@ struct Axes {
     double bottom;
 };
 
-Axes axes_of(const Plot& plot, const std::vector<Runs>& all) {
+Axes axes_of(const Plot& plot, const std::vector<Pieces>& all) {
     Range x, y;
-    for (const Runs& runs : all)
-        for (const auto& run : runs)
-            for (const Point& point : run) {
+    for (const Pieces& pieces : all)
+        for (const auto& piece : pieces)
+            for (const Point& point : piece) {
                 x.add(point.x);
                 y.add(point.y);
                 y.add(point.y + point.error);
@@ -118,11 +118,12 @@ Axes axes_of(const Plot& plot, const std::vector<Runs>& all) {
 /// Rows of x, y and the ends of the band or bar, with a blank line for each gap.
 /// @param bottom the least that the axis shows, where a band that reaches below it ends
 template <class Chosen>
-void data_block(std::ostream& script, const std::string& name, const Runs& runs, double bottom, const Chosen& chosen) {
+void data_block(std::ostream& script, const std::string& name, const Pieces& pieces, double bottom,
+                const Chosen& chosen) {
     script << "$" << name << " << EOD\n";
-    for (const auto& run : runs) {
-        for (const Point& point : run) {
-            if (!chosen(run, point)) {
+    for (const auto& piece : pieces) {
+        for (const Point& point : piece) {
+            if (!chosen(piece, point)) {
                 script << '\n';
                 continue;
             }
@@ -184,10 +185,10 @@ std::vector<Look> looks_of(const Plot& plot) {
 }  // namespace
 
 std::string gnuplot_script(const Plot& plot, const std::string& file) {
-    std::vector<Runs> all;
+    std::vector<Pieces> all;
     std::size_t longest = 1;
     for (const Series& series : plot.series) {
-        all.push_back(runs_of(series, plot.log_y));
+        all.push_back(pieces_of(series, plot.log_y));
         longest = std::max(longest, characters(series.name));
     }
     const std::size_t columns = std::clamp<std::size_t>(width / (70 + 9 * std::min(longest, longest_name)), 1, 4);
@@ -220,16 +221,16 @@ std::string gnuplot_script(const Plot& plot, const std::string& file) {
         const auto use = [&](std::ostream& layer, const std::string& name, const std::string& style,
                              const auto& chosen) {
             bool any = false;
-            for (const auto& run : all[i])
-                for (const Point& point : run) any = any || chosen(run, point);
+            for (const auto& piece : all[i])
+                for (const Point& point : piece) any = any || chosen(piece, point);
             if (!any) return;
             data_block(script, name + index, all[i], axes.bottom, chosen);
             layer << '$' << name << index << " using " << style << " notitle, ";
         };
-        const auto alone = [](const auto& run, const Point&) { return run.size() == 1; };
-        const auto joined = [](const auto& run, const Point&) { return run.size() > 1; };
+        const auto alone = [](const auto& piece, const Point&) { return piece.size() == 1; };
+        const auto joined = [](const auto& piece, const Point&) { return piece.size() > 1; };
         const auto every = [](const auto&, const Point&) { return true; };
-        const auto in_band = [](const auto& run, const Point& point) { return run.size() > 1 && point.has_error; };
+        const auto in_band = [](const auto& piece, const Point& point) { return piece.size() > 1 && point.has_error; };
         const Look& look = looks[i];
         // Not yerrorbars, which gnuplot interrupts around the point, where a short bar has all its length.
         const std::string bars = "1:3:(0):($4-$3) with vectors nohead lw 1.5 lc " + look.colour +
@@ -246,7 +247,7 @@ std::string gnuplot_script(const Plot& plot, const std::string& file) {
                << gnuplot::quoted(shortened(series.name));
     }
     std::size_t drawn = 0;
-    for (const Runs& runs : all) drawn += runs.size();
+    for (const Pieces& pieces : all) drawn += pieces.size();
     if (drawn == 0) script << "set label 'no values' at graph 0.5, graph 0.5 center\n";
     script << "plot " << bands.str() << lines.str() << points.str() << "NaN notitle" << legend.str()
            << "\nset output\n";

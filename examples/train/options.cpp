@@ -127,7 +127,10 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     const auto real = [&](const char* name, double& value, double least, double largest, const char* what) {
         char text[32];
         std::snprintf(text, sizeof text, "%g", value);
-        return app.add_option(name, value, what)->check(number(least, largest))->type_name("X")->default_str(text);
+        return app.add_option(name, value, what)
+            ->check(number_between(least, largest))
+            ->type_name("X")
+            ->default_str(text);
     };
     const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& words,
                             const char* what) {

@@ -47,7 +47,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
         ->type_name("adam|adamw|sgd")
         ->default_str(optimizer);
     auto* given_momentum = app.add_option("--momentum", momentum, "Of sgd, from 0 to 0.999")
-                               ->check(number(0.0, 0.999))
+                               ->check(number_between(0.0, 0.999))
                                ->type_name("X")
                                ->default_str("0");
     app.add_option("--learning-rate", options.learning_rate, "The wanted one: how much warm-up does it take?")
