@@ -72,6 +72,13 @@ TEST_CASE_TEMPLATE("encoders of every placement", T, float, double) {
     }
 }
 
+TEST_CASE_TEMPLATE("placements that start otherwise and then run as another", T, float, double) {
+    Golden none("none"), res_post_norm("res-post-norm"), pre_ln("pre-ln-gelu");
+    check_encoder<T, TFixup, LayerNorm<T>>(none);
+    check_encoder<T, SwinV2, LayerNorm<T>>(res_post_norm);
+    check_encoder<T, ScaledPreLN, LayerNorm<T>>(pre_ln);
+}
+
 TEST_CASE_TEMPLATE("an encoder with RMSNorm", T, float, double) {
     Golden golden("pre-ln-rms-norm");
     REQUIRE(golden.config.at("norm") == "rms-norm");
