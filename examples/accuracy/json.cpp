@@ -6,14 +6,14 @@
 namespace accuracy {
 
 using shared::Json;
-using shared::number;
+using shared::json_number;
 
 namespace {
 
 Json json_of(const Spread& spread) {
-    return {{"median", number(spread.median)},
-            {"percentile_95", number(spread.percentile_95)},
-            {"worst", number(spread.worst)}};
+    return {{"median", json_number(spread.median)},
+            {"percentile_95", json_number(spread.percentile_95)},
+            {"worst", json_number(spread.worst)}};
 }
 
 Json json_of(const Row& row) {
@@ -39,12 +39,13 @@ Json json_of(const PlacementSummary& summary) {
     for (std::size_t part = 0; part < part_words.size(); ++part)
         for (std::size_t q = 0; q < quantity_texts.size(); ++q) {
             const Group& group = summary.groups[part][q];
-            placement[part_words[part]][quantity_texts[q].word] = {{"count", group.count},
-                                                                   {"without_prediction", group.missing},
-                                                                   {"beneath_rounding", group.rounded},
-                                                                   {"error", json_of(group.error)},
-                                                                   {"beyond_noise", json_of(group.beyond_noise)},
-                                                                   {"standard_error", number(group.standard_error)}};
+            placement[part_words[part]][quantity_texts[q].word] = {
+                {"count", group.count},
+                {"without_prediction", group.missing},
+                {"beneath_rounding", group.rounded},
+                {"error", json_of(group.error)},
+                {"beyond_noise", json_of(group.beyond_noise)},
+                {"standard_error", json_number(group.standard_error)}};
         }
     placement["laws"] = nullptr;
     for (std::size_t part = 0; summary.has_laws && part < 2; ++part)
@@ -54,7 +55,7 @@ Json json_of(const PlacementSummary& summary) {
                 {"predicted", json_of(group.predicted)},
                 {"xiong", json_of(group.xiong)},
                 {"kedia", json_of(group.kedia)},
-                {"standard_error", number(group.standard_error)}};
+                {"standard_error", json_number(group.standard_error)}};
         }
     placement["warning"] = summary.rows_with_warnings > 0 ? Json(summary.warning) : Json(nullptr);
     return placement;

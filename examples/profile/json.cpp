@@ -9,15 +9,15 @@
 namespace profile {
 
 using shared::Json;
-using shared::number;
+using shared::json_number;
 
 namespace {
 
 void add(Json& object, const std::vector<Row>& rows) {
     for (const Row& row : rows) {
-        Json& entry = object[row.name] = {{"predicted", number(row.predicted)},
-                                          {"measured", number(row.measured)},
-                                          {"standard_error", number(row.standard_error)}};
+        Json& entry = object[row.name] = {{"predicted", json_number(row.predicted)},
+                                          {"measured", json_number(row.measured)},
+                                          {"standard_error", json_number(row.standard_error)}};
         if (!row.gradient) continue;
         entry["validity"] = normplace::name(row.gradient->validity);
         if (row.gradient->limit != normplace::Limit::none) entry["limit"] = normplace::explain(row.gradient->limit);

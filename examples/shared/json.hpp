@@ -15,7 +15,7 @@ namespace shared {
 using Json = nlohmann::ordered_json;
 
 /// null where there is no value
-inline Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+inline Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 inline Json config(const Options& options) {
     const normplace::ReferenceModel& model = options.model;
