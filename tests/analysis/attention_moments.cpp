@@ -59,6 +59,31 @@ TEST_CASE("the engine for exchangeable tokens and the one for blocks agree where
     }
 }
 
+TEST_CASE("a sequence in which every token stands twice attends as if each stood once") {
+    const TokenLayout once = TokenLayout::by_token(1, 4), twice = TokenLayout::by_token(1, 8);
+    const TokenKernel input = spread_out(once, 2.0, 0.5, 0.0), gradient = spread_out(once, 1.0, 0.3, 0.0);
+    TokenKernel input_twice(64), gradient_twice(64);
+    for (std::size_t i = 0; i < 8; ++i)
+        for (std::size_t j = 0; j < 8; ++j) {
+            input_twice[i * 8 + j] = input[i / 2 * 4 + j / 2];
+            gradient_twice[i * 8 + j] = gradient[i / 2 * 4 + j / 2] / 4.0;  // of each twin half
+        }
+    SoftmaxTable table;
+    detail::AttentionState state, state_twice;
+    detail::attend_blocks(once, xavier(64.0), input, table, state);
+    detail::attend_blocks(twice, xavier(64.0), input_twice, table, state_twice);
+    CHECK(state.score_variance > 2.0);  // far from where the number of keys would not matter
+    CHECK(state_twice.score_variance == doctest::Approx(state.score_variance).epsilon(1e-10));
+    for (std::size_t i = 0; i < 8; ++i)
+        for (std::size_t j = 0; j < 8; ++j)
+            CHECK(state_twice.heads[i * 8 + j] == doctest::Approx(state.heads[i / 2 * 4 + j / 2]).epsilon(1e-10));
+    AttentionSquares squares, squares_twice;
+    detail::attend_blocks_backward(once, xavier(64.0), input, state, gradient, squares);
+    detail::attend_blocks_backward(twice, xavier(64.0), input_twice, state_twice, gradient_twice, squares_twice);
+    for (const auto square : {&AttentionSquares::wq, &AttentionSquares::wk, &AttentionSquares::wv})
+        CHECK(squares_twice.*square == doctest::Approx(squares.*square).epsilon(1e-10));
+}
+
 TEST_CASE("at full token alignment W_q and W_k get no gradient, W_v does (Noci et al. 2022)") {
     SoftmaxTable table;
     for (const TokenLayout& layout : {TokenLayout::exchangeable(2, 8), TokenLayout::by_position(2, 8)})

@@ -110,8 +110,9 @@ inline std::vector<QueryRatios> query_ratios(const TokenLayout& layout, const To
 }
 
 /// The keys of one query, as exchangeable ones that scatter alike: with their second moments about their mean, C =
-/// K_jj' - (A K)_j - (A K)_j' + (A K A^T), tr(C) and sum C^2. Exchangeable keys have as many as they are; keys that
-/// resemble their neighbours, as behind causal attention, or that repeat, compete as fewer.
+/// K_jj' - (A K)_j - (A K)_j' + (A K A^T), tr(C) and sum C^2. Exchangeable keys are as many as they are. Those
+/// that each stand twice are half as many, which is exact; those that resemble their neighbours, as behind causal
+/// attention, are fewer.
 struct Keys {
     double count = 1.0;     ///< 1 + tr(C)^2 / sum C^2
     double variance = 0.0;  ///< of one component, as an unbiased estimate of the count would have it
