@@ -32,7 +32,7 @@ TEST_CASE("a memory that covaries as the queries do gives self-attention, and it
     SoftmaxTable table;
     AttentionMoments self(layout, scales_of(64.0), table);
     CrossAttentionMoments cross(layout, memory, scales_of(64.0), table);
-    const TokenKernel expected = self.forward(input, memory.fluctuation), output = cross.forward(input, {});
+    const TokenKernel expected = self.forward(input, memory.fluctuation), output = cross.forward(input, memory.fluctuation);
     const TokenKernel back = self.backward(gradient), to_queries = cross.backward(gradient);
     for (std::size_t e = 0; e < 3; ++e) {
         CHECK(output[e] == doctest::Approx(expected[e]).epsilon(1e-12));
@@ -55,7 +55,8 @@ TEST_CASE("queries by position that are all alike are exchangeable queries") {
     SoftmaxTable table;
     MemoryMoments first = memory_of(2, 9, {1.0, 0.5, 0.3}, 32.0), second = first;
     CrossAttentionMoments one(scalars, first, scales_of(32.0), table), other(positions, second, scales_of(32.0), table);
-    const TokenKernel output = one.forward(input, {}), out = other.forward(spread_out(positions, input), {});
+    const TokenKernel output = one.forward(input, first.fluctuation),
+                      out = other.forward(spread_out(positions, input), first.fluctuation);
     CHECK(positions.trace(out) == doctest::Approx(scalars.trace(output)).epsilon(1e-12));
     CHECK(positions.total_within(out) == doctest::Approx(scalars.total_within(output)).epsilon(1e-12));
     CHECK(positions.total(out) == doctest::Approx(scalars.total(output)).epsilon(1e-12));

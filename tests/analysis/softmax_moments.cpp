@@ -29,6 +29,9 @@ TEST_CASE("a softmax over two keys is a sigmoid of their difference") {
         CHECK(softmax.concentration == doctest::Approx(gaussian_mean(2.0 * v, square)).epsilon(1e-8));
         // Terms of size 1 cancel to 0.1 here.
         CHECK(softmax.response == doctest::Approx(gaussian_mean(2.0 * v, slopes)).epsilon(1e-5));
+        const auto along = [&](double s) { return 0.5 * s * s * slopes(s); };
+        CHECK(softmax.radial == doctest::Approx(gaussian_mean(2.0 * v, along) / v).epsilon(1e-5));
+        CHECK(softmax.curvature == doctest::Approx(0.0).scale(1.0).epsilon(1e-6));  // odd in the difference
         CHECK(expected_log_sum_exp(2.0, v) ==
               doctest::Approx(gaussian_mean(2.0 * v, [](double s) { return std::log1p(std::exp(s)); })).epsilon(1e-6));
     }
@@ -50,6 +53,56 @@ TEST_CASE("the overlap of two queries, between its known ends") {
             const double rise = softmax.concentration - 0.5;
             CHECK(std::fabs(softmax.overlap(r) - exact) < 0.03 * rise);
         }
+}
+
+TEST_CASE("many keys overlap as exp(v r) / n") {
+    for (const double v : {0.3, 1.0, 2.0}) {
+        CAPTURE(v);
+        const SoftmaxMoments softmax = detail::integrate_softmax_moments(1e7, v);
+        CHECK(softmax.curvature == doctest::Approx(1.0).epsilon(1e-3));
+        for (const double r : {0.0, 0.1, 0.3, 0.6, 0.9}) {
+            CAPTURE(r);
+            CHECK(1e7 * softmax.overlap(r) == doctest::Approx(std::exp(v * r)).epsilon(6e-3 * v));
+            CHECK(1e7 * softmax.response_overlap(r) == doctest::Approx(std::exp(v * r)).epsilon(1.5e-2 * v));
+        }
+        // n E sum p^2 (s - mean)^2 = exp(v) (v + v^2): the weights p^2 move the scores' mean by v.
+        CHECK(1e7 * softmax.radial == doctest::Approx(std::exp(v) * (1.0 + v)).epsilon(1e-2));
+    }
+}
+
+// |q|^2/K is chi-square over its K degrees; two keys' scores then differ by N(0, 2 v |q|^2/K).
+TEST_CASE("heads of finite width: means over the length of a query") {
+    SoftmaxTable table;
+    for (const double width : {4.0, 16.0, 64.0})
+        for (const double v : {0.3, 1.0, 3.0}) {
+            CAPTURE(width);
+            CAPTURE(v);
+            const auto mean = [&](auto&& h) {  // of h(square, difference of the scores)
+                double sum = 0.0, weights = 0.0;
+                for (double square = 5e-4; square < 12.0; square += 1e-2) {
+                    const double weight = std::pow(square, 0.5 * width - 1.0) * std::exp(-0.5 * width * square);
+                    weights += weight;
+                    sum += weight * gaussian_mean(2.0 * v * square, [&](double s) { return h(square, s); });
+                }
+                return sum / weights;
+            };
+            const auto slopes = [](double s) { return 4.0 * std::pow(sigmoid(s) * sigmoid(-s), 2); };
+            const SoftmaxMoments softmax = table.at(2.0, v, width);
+            CHECK(softmax.freedom == 1.0 / width);
+            CHECK(softmax.concentration == doctest::Approx(mean([](double, double s) {
+                                               return sigmoid(s) * sigmoid(s) + sigmoid(-s) * sigmoid(-s);
+                                           })).epsilon(2e-3));
+            CHECK(softmax.key_response ==
+                  doctest::Approx(mean([&](double square, double s) { return square * slopes(s); })).epsilon(5e-3));
+            // Keys differ by 2 (K - 1) in directions that the scores do not see, and by s along the query.
+            CHECK(softmax.response == doctest::Approx(mean([&](double square, double s) {
+                                          return slopes(s) * (1.0 - 1.0 / width + 0.5 * s * s / (square * v * width));
+                                      })).epsilon(5e-3));
+        }
+    // Wide heads are as none.
+    CHECK(table.at(10.0, 1.0, 1e9).response == doctest::Approx(table.at(10.0, 1.0).response).epsilon(1e-6));
+    CHECK(table.at(10.0, 1.0, 1e9).key_response == doctest::Approx(table.at(10.0, 1.0).response).epsilon(1e-6));
+    CHECK(table.at(1.0, 1.0, 4.0).concentration == 1.0);
 }
 
 TEST_CASE("small and large limits") {

@@ -84,21 +84,32 @@ public:
     QueryRatios() = default;
     QueryRatios(const SoftmaxMoments& softmax, double second_moment) {
         const SoftmaxMoments::Ratios ratios = softmax.ratios();
-        inverse_root_ = second_moment > 0.0 ? 1.0 / std::sqrt(second_moment) : 0.0;
+        root_ = std::sqrt(std::fmax(second_moment, 0.0));
         root_linear_ = std::sqrt(ratios.linear);
+        root_quadratic_ = std::sqrt(ratios.quadratic);
         root_higher_ = std::sqrt(ratios.higher);
         half_power_ = 0.5 * ratios.power;
+        half_excess_ = 0.5 * ratios.key_excess;
+        freedom_ = ratios.freedom;
     }
-    /// At this covariance of the two queries' tokens.
+    /// At this covariance of the two queries' tokens: for the covariance, 1 and the covariance, and the response's
+    /// derivative by it.
     SoftmaxMoments::Ratios::Values with(const QueryRatios& other, double covariance) const {
-        const double r = covariance * inverse_root_ * other.inverse_root_;
-        return SoftmaxMoments::Ratios{root_linear_ * other.root_linear_, root_higher_ * other.root_higher_,
-                                      half_power_ + other.half_power_}
-            .at(std::fmax(-1.0, std::fmin(r, 1.0)));
+        const double root = root_ * other.root_, r = root > 0.0 ? covariance / root : 0.0;
+        const SoftmaxMoments::Ratios ratios{root_linear_ * other.root_linear_, root_quadratic_ * other.root_quadratic_,
+                                            root_higher_ * other.root_higher_, half_power_ + other.half_power_,
+                                            half_excess_ + other.half_excess_, freedom_};
+        const auto [overlap, response, key, slope] = ratios.at(std::fmax(-1.0, std::fmin(r, 1.0)));
+        return {root * overlap, response, root * key, root > 0.0 ? slope / root : 0.0};
+    }
+    /// The variance of that covariance from pair to pair, nothing for a token with itself.
+    double fluctuation(const QueryRatios& other, double covariance, double pair_variance) const {
+        return pair_variance * (root_ * root_ - covariance) * (other.root_ * other.root_ - covariance);
     }
 
 private:
-    double inverse_root_ = 0.0, root_linear_ = 1.0, root_higher_ = 0.0, half_power_ = 1.0;
+    double root_ = 0.0, root_linear_ = 1.0, root_quadratic_ = 0.0, root_higher_ = 0.0, half_power_ = 1.5;
+    double half_excess_ = 0.0, freedom_ = 0.0;
 };
 
 /// Of each class of queries.
@@ -162,16 +173,22 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
     const std::vector<Keys> keys = keys_of_queries(layout, average, input, state);
     for (std::size_t token = 0; token < layout.classes(); ++token) {
         const double v = score * input[layout.diagonal(token)] * keys[token].variance;
-        state.softmax[token] = table.at(keys[token].count, v);
+        state.softmax[token] = table.at(keys[token].count, v, scales.head_width());
         state.score_variance = std::fmax(state.score_variance, v);
     }
     state.heads = TokenKernel(input.size());
     const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
+    TokenKernel following(input.size());
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-        double term = score * input[e] * (state.mean2[e] - state.mean[e] * state.mean[e]);
-        if (term != 0.0) term *= ratios[i].with(ratios[j], input[e]).overlap;
+        double term = score * (state.mean2[e] - state.mean[e] * state.mean[e]);
+        if (term != 0.0) {
+            const SoftmaxMoments::Ratios::Values ratio = ratios[i].with(ratios[j], input[e]);
+            following[e] = scales.value * term * ratio.response;
+            term *= ratio.overlap;
+        }
         state.heads[e] = scales.value * (state.mean[e] + term);
     });
+    state.following = mean_within(layout, following).different;
 }
 
 inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const AttentionScales& scales,
@@ -201,17 +218,18 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
         double wq = 0.0, bq = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
             const std::size_t i = block.row + e / size, j = block.column + e % size;
-            const auto [overlap, response] = ratios[i].with(ratios[j], k[e]);
-            const double h = g[e] * k[e];
-            const double query =
-                scales.key * scales.value * response * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);
-            wq += query * k[e];
+            const auto [overlap, response, key, slope] = ratios[i].with(ratios[j], k[e]);
+            const double fluctuating =
+                block.within ? slope * ratios[i].fluctuation(ratios[j], k[e], state.pair_variance) : 0.0;
+            const double to_query = scales.key * scales.value * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);
+            const double query = response * to_query;
+            wq += query * k[e] + fluctuating * to_query;
             bq += query;
             gradient[block.first + e] = scales.query * query;
             value[e] = g[e];
-            value_h[e] = score * overlap * h;
+            value_h[e] = score * overlap * g[e];
             value_hm[e] = value_h[e] * m[e];
-            key_h[e] = scales.query * scales.value * response * h;
+            key_h[e] = scales.query * scales.value * (key + fluctuating) * g[e];
             key_hm[e] = key_h[e] * m[e];
             x[e] = x_transposed[e] = key_h[e];
         }

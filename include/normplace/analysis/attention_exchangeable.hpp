@@ -15,10 +15,14 @@ inline void attend_exchangeable(const TokenLayout& layout, const AttentionScales
                                 SoftmaxTable& table, AttentionState& state) {
     const double q = input[0], c = input[1], e = input[2], n = static_cast<double>(layout.sequence());
     state.score_variance = n > 1.0 ? scales.query * scales.key * q * std::fmax(q - c, 0.0) : 0.0;
-    state.softmax.assign(1, table.at(n, state.score_variance));
+    state.softmax.assign(1, table.at(n, state.score_variance, scales.head_width()));
     const SoftmaxMoments& softmax = state.softmax[0];
     const double m2 = softmax.concentration, overlap = softmax.overlap(q > 0.0 ? c / q : 0.0);
     state.heads = {scales.value * (c + m2 * (q - c)), scales.value * (c + overlap * (q - c)), scales.value * e};
+    const double spread = q - c;
+    state.following = n > 1.0 && q > 0.0
+                          ? scales.value * scales.query * scales.key * spread * spread * softmax.response_overlap(c / q)
+                          : 0.0;
 }
 
 /// From the gradient of the heads' output (g, gc, ge), with ov and its derivative at r:
@@ -34,18 +38,21 @@ inline TokenKernel attend_exchangeable_backward(const TokenLayout& layout, const
     const SoftmaxMoments& softmax = state.softmax[0];
     const double r = q > 0.0 ? c / q : 0.0, m2 = softmax.concentration, overlap = softmax.overlap(r);
     const double others = n > 1.0 ? n - 1.0 : 1.0;  // no pairs to share among when n = 1
-    const double response = n > 1.0 ? softmax.response : 0.0;
-    const double response_overlap = n > 1.0 ? softmax.response_overlap(r) : 0.0;
+    const double unit = n > 1.0 ? (n - 1.0) / (n * n) : 0.0, spread = q - c;
+    const SoftmaxMoments::Ratios ratios = softmax.ratios();
+    const SoftmaxMoments::Ratios::Values same = ratios.at(1.0), different = ratios.at(r);
+    // The covariance of two queries' tokens fluctuates from pair to pair, and their responses with it.
+    const double fluctuating = q > 0.0 ? unit * different.slope * state.pair_variance * spread * spread / q : 0.0;
     const TokenKernel value{m2 * g + (n - 1.0) * overlap * gc, (1.0 - m2) * g / others + (1.0 - overlap) * gc, ge};
-    const double spread = q - c, to_query = scales.value * scales.key * spread * spread;
-    const TokenKernel query{to_query * g * response, to_query * gc * response_overlap, 0.0};
-    const double to_key =
-        scales.value * scales.query * spread * (g * q * response + (n - 1.0) * gc * c * response_overlap);
+    const double to_query = scales.value * scales.key * spread * spread;
+    const TokenKernel query{to_query * g * unit * same.response, to_query * gc * unit * different.response, 0.0};
+    const double to_key = scales.value * scales.query * spread *
+                          (g * q * unit * same.key + (n - 1.0) * gc * (q * unit * different.key + fluctuating));
     const TokenKernel key{to_key, -to_key / others, 0.0};
 
     const double entries = scales.width * scales.width;
     squares.wv = entries * layout.inner(value, input);
-    squares.wq = entries * layout.inner(query, input);
+    squares.wq = entries * (layout.inner(query, input) + layout.tokens() * (n - 1.0) * to_query * gc * fluctuating);
     squares.wk = entries * layout.inner(key, input);
     squares.bv = scales.width * layout.total(value);
     squares.bq = scales.width * layout.total(query);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include <normplace/analysis/fluctuation.hpp>
 #include <normplace/analysis/softmax_moments.hpp>
 #include <normplace/analysis/token_kernel.hpp>
 #include <normplace/placement/sublayer_norms.hpp>
@@ -27,6 +28,8 @@ struct AttentionScales {
     double heads = 1.0;
     SublayerNorms norms{};  ///< inside
     double epsilon = 1e-5;  ///< of these
+
+    double head_width() const { return width / heads; }
 };
 
 /// Expected squared gradient norms of attention's parameters. That of the key's bias is 0, since it moves all scores of
@@ -38,12 +41,41 @@ struct AttentionSquares {
 
 namespace detail {
 
+/// How the fluctuations of attention's output (fluctuation.hpp) follow those of the queries' tokens. To first order in
+/// the scores a query's output differs from another's by M(x_i - x_j), with M the sum over heads of W_o W_v C W_k^T W_q
+/// and C the keys' covariance: that `share` of the differences follows the tokens, and tr (M M^T)^2 adds 1/D for W_o
+/// and for each of the two inner widths of the heads, and 1/D over the heads for that of C. The rest is a weighted mean
+/// of the values by weights of its own.
+class AttentionFluctuation {
+public:
+    /// @param following d out_ij / d in_ij
+    void set(const AttentionScales& scales, double keys, const Fluctuation& queries, double keys_relative,
+             double following, double spread) {
+        const double followed = following * queries.spread;
+        share_ = spread > 0.0 ? std::fmin(followed / spread, 1.0) : 0.0;
+        transfer_ = queries.spread > 0.0 ? share_ * spread / queries.spread : 0.0;
+        // tr C^4 / (tr C^2)^2 of n keys that scatter in 1/relative dimensions, times these.
+        const double c = keys_relative > 0.0 ? 1.0 / (keys * keys_relative) : 0.0;
+        const double covariance = (1.0 + c * (6.0 + c * (6.0 + c))) / ((1.0 + c) * (1.0 + c));
+        const double follows = (3.0 + covariance / scales.heads) / scales.width;
+        const double differs = 2.0 / scales.width + keys_relative + 1.0 / (keys * scales.heads), rest = 1.0 - share_;
+        fresh_ = share_ * share_ * follows + rest * rest * differs + 2.0 * share_ * rest * 3.0 / scales.width;
+    }
+    double transfer() const { return transfer_; }
+    double fresh() const { return fresh_; }
+
+private:
+    double share_ = 0.0, transfer_ = 0.0, fresh_ = 0.0;
+};
+
 /// What backward needs of forward.
 struct AttentionState {
     TokenKernel heads;                    // covariance of the heads' output, before W_o
     TokenKernel mean, mean2;              // A K A^T and A (K o K) A^T; blocks only
     std::vector<SoftmaxMoments> softmax;  // for each class of queries
-    double score_variance = 0.0;          // the largest variance of one query's scores over its keys
+    double pair_variance = 0.0;   // of the covariance of two different tokens, relative to their difference squared
+    double following = 0.0;       // d heads_ij / d input_ij, on average over pairs of different queries
+    double score_variance = 0.0;  // the largest variance of one query's scores over its keys
 };
 
 }  // namespace detail

@@ -154,6 +154,21 @@ private:
         return sum / static_cast<double>(a.size());
     }
 
+    /// The means of a_i b_j K_ij, from those of K where the factors are the same for all tokens.
+    WithinMean mean_of(const PerToken& a, const PerToken& b, const TokenKernel& kernel, const WithinMean& mean) const {
+        if (a.size() == 0 || b.size() == 0) return {0.0, 0.0};
+        if (is_uniform(a) && is_uniform(b)) return {a[0] * b[0] * mean.same, a[0] * b[0] * mean.different};
+        TokenKernel weighted = kernel;
+        layout_.for_each_entry(
+            [&](std::size_t entry, std::size_t i, std::size_t j) { weighted[entry] *= a[i] * b[j]; });
+        return mean_within(layout_, weighted);
+    }
+    static bool is_uniform(const PerToken& a) {
+        for (const double x : a)
+            if (x != a[0]) return false;
+        return true;
+    }
+
     Parts parts_of(const BlockExpression& e) const {
         Parts parts;
         const std::size_t streams = branch_source();
@@ -161,10 +176,9 @@ private:
         for (std::size_t s = 0; s < streams; ++s) {
             double share = 0.0;
             for (std::size_t t = 0; t < streams; ++t) {
-                const double product = mean_product(e[s], e[t]);
-                const WithinMean& mean = means_[s * streams + t];
-                share += product * mean.same;
-                x.spread += product * (mean.same - mean.different);
+                const WithinMean mean = mean_of(e[s], e[t], sources_.together(s, t), means_[s * streams + t]);
+                share += mean.same;
+                x.spread += mean.same - mean.different;
             }
             parts.square += share;
             if (streams == 1) share = 1.0;
@@ -174,10 +188,11 @@ private:
         }
         if (streams > 1 && parts.square > 0.0)
             for (double* average : {&x.norm, &x.relative, &x.log_spread}) *average /= parts.square;
-        const PerToken& b = e[streams];
-        parts.branch_factor = mean_product(b, b);
-        parts.branch_square = parts.branch_factor * branch_mean_.same;
-        parts.branch_spread = parts.branch_factor * (branch_mean_.same - branch_mean_.different);
+        const WithinMean branch = mean_of(e[streams], e[streams], sources_.apart[0], branch_mean_);
+        const double branch_spread = branch_mean_.same - branch_mean_.different;
+        parts.branch_square = branch.same;
+        parts.branch_spread = branch.same - branch.different;
+        parts.branch_factor = branch_spread > 0.0 ? parts.branch_spread / branch_spread : 0.0;
         return parts;
     }
     // The two parts' own, and the fluctuating product x.F.

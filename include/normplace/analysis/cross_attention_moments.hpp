@@ -41,8 +41,9 @@ public:
                           SoftmaxTable& table)
         : layout_(layout), memory_(memory), given_(scales), scales_(scales), table_(table) {}
 
-    TokenKernel forward(const TokenKernel& input, const Fluctuation&) override {
+    TokenKernel forward(const TokenKernel& input, const Fluctuation& queries) override {
         input_ = input;
+        query_pair_variance_ = queries.relative;
         scales_ = projections_.effective(given_, layout_.trace(input) / layout_.tokens(), memory_.kernel[0]);
         const double q = memory_.kernel[0], c = memory_.kernel[1], e = memory_.kernel[2], keys = key_count();
         spread_ = std::fmax(q - c, 0.0);
@@ -50,7 +51,7 @@ public:
         softmax_.resize(layout_.classes());
         for (std::size_t i = 0; i < softmax_.size(); ++i) {
             const double v = keys > 1.0 ? scales_.query * scales_.key * input[layout_.diagonal(i)] * spread_ : 0.0;
-            softmax_[i] = table_.at(keys, v);
+            softmax_[i] = table_.at(keys, v, scales_.head_width());
             score_variance_ = std::fmax(score_variance_, v);
         }
         // The covariance of one pair of memory tokens fluctuates, as scores and values both see (see AttentionMoments).
@@ -61,8 +62,7 @@ public:
         const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
             heads_[entry] =
-                scales_.value *
-                    (within ? c + overlap(entry, ratios[i].with(ratios[j], input[entry]).overlap) * spread_ : e) +
+                scales_.value * (within ? c + share(ratios[i].with(ratios[j], input[entry]).overlap) * spread_ : e) +
                 scales_.value * scales_.query * scales_.key * input[entry] * other_keys(i, j);
         });
         heads_norm_.forward(layout_, scales_, heads_);
@@ -90,7 +90,7 @@ public:
         for (double& g : heads_gradient) g *= scales_.out;
         heads_norm_.backward(layout_, scales_, heads_, heads_gradient, *this);
         TokenKernel query(gradient.size()), to_value(gradient.size()), to_other_values(gradient.size()),
-            to_key(gradient.size()), other(gradient.size());
+            to_key(gradient.size()), other(gradient.size()), from_queries(gradient.size());
         const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input_, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
             const double g = heads_gradient[entry];
@@ -101,13 +101,16 @@ public:
                 to_other_values[entry] = g;
                 return;
             }
-            const auto [overlap_ratio, response_ratio] = ratios[i].with(ratios[j], input_[entry]);
-            const double share = overlap(entry, overlap_ratio);
-            const double response = keys > 1.0 ? (keys - 1.0) / (keys * keys) * response_ratio : 0.0;
-            query[entry] += scales_.value * scales_.key * spread_ * spread_ * g * response;
+            const auto [overlap, response, key, slope] = ratios[i].with(ratios[j], input_[entry]);
+            const double share = this->share(overlap), unit = keys > 1.0 ? (keys - 1.0) / (keys * keys) : 0.0;
+            const double to_query = scales_.value * scales_.key * spread_ * spread_ * g * unit;
+            // The covariance of two queries fluctuates, and their responses with it (see attend_exchangeable_backward).
+            const double along = slope * ratios[i].fluctuation(ratios[j], input_[entry], query_pair_variance_);
+            query[entry] += to_query * response;
+            from_queries[entry] = to_query * along;
             to_value[entry] = share * g;
             to_other_values[entry] = (1.0 - share) * g;
-            to_key[entry] = scales_.value * scales_.query * spread_ * input_[entry] * g * response;
+            to_key[entry] = scales_.value * scales_.query * spread_ * g * unit * (key + along);
         });
         // Sums over all pairs of queries are shared among the memory's tokens, or among their pairs.
         const double tokens = memory_.layout.tokens(), others = keys > 1.0 ? keys - 1.0 : 1.0,
@@ -123,7 +126,8 @@ public:
         const double fluctuating = entries * layout_.total(other);
         squares.wv = entries * memory.inner(value, memory_.kernel) + scales_.query * scales_.key * fluctuating;
         squares.bv = scales_.width * memory.total(value);
-        squares.wq = entries * layout_.inner(query, input_) * mean_square_over_square_mean_;
+        squares.wq =
+            entries * (layout_.inner(query, input_) + layout_.total(from_queries)) * mean_square_over_square_mean_;
         squares.bq = scales_.width * layout_.total(query) * mean_square_over_square_mean_;
         squares.wk = (entries * memory.inner(key, memory_.kernel) + scales_.query * scales_.value * fluctuating) *
                      mean_square_over_square_mean_;
@@ -148,9 +152,10 @@ private:
                     function(entry++, block.row + i, block.column + j, block.within);
         }
     }
-    double overlap(std::size_t entry, double ratio) const {
-        const double keys = key_count(), product = scales_.query * scales_.key * input_[entry] * spread_;
-        return keys > 1.0 ? 1.0 / keys + product * (keys - 1.0) / (keys * keys) * ratio : 1.0;
+    /// ov, of two queries of this covariance, as carried to the exact value.
+    double share(double covariance) const {
+        const double keys = key_count(), product = scales_.query * scales_.key * covariance * spread_;
+        return keys > 1.0 ? 1.0 / keys + product * (keys - 1.0) / (keys * keys) : 1.0;
     }
     double other_keys(std::size_t i, std::size_t j) const {
         return pair_variance_ * (1.0 - softmax_[i].concentration) * (1.0 - softmax_[j].concentration);
@@ -165,7 +170,7 @@ private:
     TokenKernel input_, heads_;
     std::vector<SoftmaxMoments> softmax_;
     double spread_ = 0.0, score_variance_ = 0.0;
-    double pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;
+    double query_pair_variance_ = 0.0, pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;
 };
 
 }  // namespace normplace

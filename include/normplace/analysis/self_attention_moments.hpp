@@ -30,6 +30,7 @@ public:
     TokenKernel forward(const TokenKernel& input, const Fluctuation& fluctuation) override {
         input_ = input;
         const double square = layout_.trace(input) / layout_.tokens();
+        state_.pair_variance = fluctuation.relative;
         scales_ = projections_.effective(given_, square, square);
         if (layout_.is_exchangeable()) detail::attend_exchangeable(layout_, scales_, input_, table_, state_);
         else detail::attend_blocks(layout_, scales_, input_, table_, state_);
@@ -37,18 +38,24 @@ public:
         pair_variance_ = fluctuation.relative * fluctuation.spread * fluctuation.spread;
         mean_square_over_square_mean_ = std::exp(fluctuation.log_spread);
         const double score = scales_.query * scales_.key;
+        TokenKernel others(input.size());
         layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-            state_.heads[e] += scales_.value * score * input_[e] * other_keys(i, j);
+            others[e] = scales_.value * score * other_keys(i, j);
+            state_.heads[e] += others[e] * input_[e];
         });
+        const double following = state_.following + mean_within(layout_, others).different;
+        const WithinMean heads = mean_within(layout_, state_.heads);
         heads_norm_.forward(layout_, scales_, state_.heads);
         TokenKernel output = state_.heads;
         for (double& k : output) k *= scales_.out;
+        const WithinMean normed = mean_within(layout_, output);
+        const double spread = heads.same - heads.different, out_spread = normed.same - normed.different;
+        fluctuation_.set(scales_, static_cast<double>(layout_.sequence()), fluctuation, fluctuation.relative,
+                         spread > 0.0 ? following * out_spread / spread : 0.0, out_spread);
         return output;
     }
-    /// Not noticeably, since each token gets almost the same average.
-    double transfer() const override { return 0.0; }
-    /// W_v and W_o have D rows each.
-    double fresh(const Fluctuation& input) const override { return 2.0 / scales_.width + input.relative; }
+    double transfer() const override { return fluctuation_.transfer(); }
+    double fresh(const Fluctuation&) const override { return fluctuation_.fresh(); }
     /// 2/D for each of W_v and W_o.
     double norm_variance() const override {
         return (scales_.output_projection && !scales_.norms.heads ? 4.0 : 2.0) / scales_.width;
@@ -115,6 +122,7 @@ private:
     detail::HeadsNorm heads_norm_;
     TokenKernel input_, output_gradient_;
     detail::AttentionState state_;
+    detail::AttentionFluctuation fluctuation_;
     double pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;
 };
 

@@ -5,11 +5,13 @@
 // Attention needs them over n keys, the loss over V classes.
 //
 // For p = softmax of n independent N(0, v), with Z the sum of n log-normals X, E[X^k / Z^k] is a one-dimensional
-// integral, because 1/Z^k = int t^(k-1)/(k-1)! exp(-t Z) dt: with g_k(t) = E[X^k exp(-t X)],
+// integral, because 1/Z^k = int t^(k-1)/(k-1)! exp(-t Z) dt: with g_kp(t) = E[X^k (ln X)^p exp(-t X)], g_k = g_k0,
 //
 //     E sum p^2     = n int t g_2 g_0^(n-1) dt
 //     E sum p^3     = n int t^2/2 g_3 g_0^(n-1) dt
 //     E (sum p^2)^2 = n int t^3/6 g_4 g_0^(n-1) dt + n (n-1) int t^3/6 g_2^2 g_0^(n-2) dt
+//
+// and the change of p with the size of its scores, E sum_j p_j^2 (s_j - sum_k p_k s_k)^2, takes the g_kp with p > 0.
 #pragma once
 
 #include <cmath>
@@ -23,41 +25,69 @@ namespace normplace {
 /// p = softmax of n independent N(0, v); p' another one, whose scores correlate with p's by r, key by key.
 ///
 /// The overlap E sum_j p_j p'_j is a power series in r with non-negative coefficients, and by Price's theorem its
-/// derivative is v E sum_jk (dp_j/ds_k)(dp'_j/ds_k). Both ends are known in value and slope: 1/n and v (1 - m2)^2/(n -
-/// 1) at r = 0, m2 and v times the response at r = 1. Between them stands 1/n + rise (a r + (1 - a) r^p), which has
-/// those ends and such coefficients.
+/// derivative is v E sum_jk (dp_j/ds_k)(dp'_j/ds_k). Its first two coefficients are known from the mean first and
+/// second derivatives of p: by symmetry among the keys a_1 = v slope^2/(n-1) and a_2 = v^2/2 curvature^2
+/// n/((n-1)(n-2)). So are the value m2 and the slope, v times the response, at r = 1; the rest of the series is one
+/// power of r that has them.
+///
+/// Scores are products of queries and keys of K components, K the heads' width. Given the query q they are Gaussian,
+/// with the variance v |q|^2/K: the moments are means over |q|^2 (SoftmaxTable), and the correlation of two queries
+/// fluctuates about r by (1 - r^2)/sqrt(K).
 struct SoftmaxMoments {
     double count = 1.0;          ///< n
     double variance = 0.0;       ///< v
     double concentration = 1.0;  ///< m2 = E sum p^2, from 1/n to 1
     double response = 0.0;       ///< E sum_jk (dp_j/ds_k)^2 = m2 - 2 E sum p^3 + E (sum p^2)^2
+    double radial = 0.0;         ///< E sum_j (sum_k s_k dp_j/ds_k)^2 / v
+    double slope = 0.0;          ///< E sum_j dp_j/ds_j = 1 - m2
+    double curvature = 0.0;      ///< E sum_j d^2p_j/ds_j^2 = 1 - 3 m2 + 2 E sum p^3
+    double key_response = 0.0;   ///< the response times |q|^2/K
+    double freedom = 0.0;        ///< 1/K
 
-    /// The second-order series in the scores has the overlap 1/n + v r (n-1)/n^2 and the response (n-1)/n^2. These
-    /// ratios carry its terms to the exact values, as functions of the correlation r.
+    /// The second-order series in the scores has the overlap 1/n + v r (n-1)/n^2, the response (n-1)/n^2, and r times
+    /// that at the keys. These ratios carry its terms to the exact values, as functions of the correlation r.
     struct Ratios {
-        double linear = 1.0, higher = 0.0, power = 2.0;
+        double linear = 1.0, quadratic = 0.0, higher = 0.0, power = 3.0;
+        double key_excess = 0.0, freedom = 0.0;
 
         struct Values {
-            double overlap, response;
+            double overlap, response, key;  ///< for r, 1 and r
+            double slope;                   ///< d response / d r
         };
         Values at(double r) const {
-            if (higher == 0.0) return {linear, linear};
-            const double rest = higher * (r < 0.0 ? -std::pow(-r, power - 1.0) : std::pow(r, power - 1.0));
-            return {linear + rest, linear + power * rest};
+            const double size = std::fabs(r), below = higher == 0.0 ? 0.0 : higher * std::pow(size, power - 2.0);
+            const double rest = below * size, unlike = (1.0 - r * r) * freedom;
+            const double response = linear + 2.0 * quadratic * (1.0 - freedom) * r + power * rest;
+            const double slope = 2.0 * quadratic + power * (power - 1.0) * std::copysign(below, r);
+            return {r * (linear + quadratic * r + rest) + quadratic * unlike, response,
+                    r * response * (1.0 + key_excess * r * r) + slope * unlike, slope};
         }
     };
     Ratios ratios() const {
         if (!(count > 1.0) || !(variance > 1e-8)) return {};  // both ratios are 1 within that
-        const double unit = variance * (count - 1.0) / (count * count), spread = 1.0 - concentration;
-        const double rise = concentration - 1.0 / count;
-        const double low = std::fmin(variance * spread * spread / (count - 1.0), rise), high = variance * response;
-        if (!(rise - low > 1e-9 * rise)) return {rise / unit, 0.0, 2.0};
-        return {low / unit, (rise - low) / unit, std::fmax((high - low) / (rise - low), 1.0)};
+        const double unit = variance * (count - 1.0) / (count * count), rise = concentration - 1.0 / count;
+        Ratios result;
+        result.freedom = freedom;
+        result.key_excess = response > 0.0 ? key_response / response - 1.0 : 0.0;
+        const double low = std::fmin(variance * slope * slope / (count - 1.0), rise);
+        const double second = count > 2.0 + 1e-3
+                                  ? 0.5 * std::pow(variance * curvature, 2) * count / ((count - 1.0) * (count - 2.0))
+                                  : 0.0;
+        const double quadratic = std::fmin(second, rise - low), rest = rise - low - quadratic;
+        result.quadratic = quadratic / unit;
+        result.linear = low / unit;
+        if (!(rest > 1e-6 * rise)) {
+            result.linear += rest / unit;
+            return result;
+        }
+        result.higher = rest / unit;
+        result.power = std::fmax((variance * response - low - 2.0 * quadratic * (1.0 - freedom)) / rest, 2.0);
+        return result;
     }
 
     /// ov(r) = E sum_j p_j p'_j.
     double overlap(double r) const {
-        return 1.0 / count + variance * (count - 1.0) / (count * count) * r * ratios().at(r).overlap;
+        return 1.0 / count + variance * (count - 1.0) / (count * count) * ratios().at(r).overlap;
     }
     /// E sum_jk (dp_j/ds_k)(dp'_j/ds_k) = ov'(r) / v.
     double response_overlap(double r) const { return (count - 1.0) / (count * count) * ratios().at(r).response; }
@@ -71,7 +101,10 @@ inline constexpr double largest_variance = 40.0;
 /// The integrals themselves; n >= 1 need not be whole. Relative error about 1e-6. The work grows as 1/sqrt(v) below v
 /// = 1.
 inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
-    if (!(v > 1e-8) || !(n > 1.0)) return {n, v, 1.0 / n, (n - 1.0) / (n * n)};
+    if (!(v > 1e-8) || !(n > 1.0)) {
+        const double response = (n - 1.0) / (n * n);
+        return {n, v, 1.0 / n, response, response, 1.0 - 1.0 / n, (1.0 - 1.0 / n) * (1.0 - 2.0 / n), response, 0.0};
+    }
     // Both integrals are trapezoid sums of functions analytic in a strip of half-width pi/2 (in ln t and in ln X), so
     // the error falls as exp(-pi^2 / step). ln t, ln X and their sum ln y, y = t X, share one grid, so that there is
     // one exp(-y) for each y and not for each pair: a prediction asks for a hundred of these integrals and more.
@@ -88,39 +121,50 @@ inline SoftmaxMoments integrate_softmax_moments(double n, double v) {
     }
     const double centre = -std::log(n) - 0.5 * v, low = centre - 14.0 - v, high = std::fmax(5.0, 8.0 * sigma) + 2.0;
     const double ln_y = low + sigma * z_low;
-    // exp(-y) y^k, k = 0, 2, 3, 4, at y = exp(ln_y + grid i), from i = y_first on. exp(-y) is 1 before, and 0 from
+    // exp(-y) y^k, k = 0 to 4, at y = exp(ln_y + grid i), from i = y_first on. exp(-y) is 1 before, and 0 from
     // y_end on.
     std::vector<double> terms;
     const int y_first = static_cast<int>(std::fmax((-39.0 - ln_y) / grid, 0.0));
     const int y_end = static_cast<int>((std::log(700.0) - ln_y) / grid) + 1;
     int y_known = y_first;
     const auto within = [&](int i) { return i < 0 ? 0 : i < z_count ? i : z_count; };
-    double m2 = 0.0, m3 = 0.0, m22 = 0.0;
+    double m2 = 0.0, m3 = 0.0, m22 = 0.0, radial = 0.0;
     // Before u = -ln n - v - 20 all integrands are below t^2 E X^2, less than 1e-16 of what they sum to.
     int k = static_cast<int>(std::fmax((centre - 0.5 * v - 20.0 - low) / step, 0.0));
     for (; low + step * k < high; ++k) {
         const int shift = k * static_cast<int>(per_step), begin = within(y_first - shift), end = within(y_end - shift);
         for (; y_known < end + shift; ++y_known) {
             const double y = std::exp(ln_y + grid * y_known), e = std::exp(-y);
-            for (const double term : {e, e * y * y, e * y * y * y, e * y * y * y * y}) terms.push_back(term);
+            for (const double term : {e, e * y, e * y * y, e * y * y * y, e * y * y * y * y}) terms.push_back(term);
         }
         const double *const w = weight.data(), *const term = terms.data();
-        double g[] = {below.data()[begin], 0.0, 0.0, 0.0};
-        for (int i = begin; i < end; ++i)
-            for (int j = 0; j < 4; ++j) g[j] += w[i] * term[4 * (i + shift - y_first) + j];
-        const auto [g0, g2, g3, g4] = g;
-        if (!(g0 > 0.0)) break;
-        // g_k above holds t^k g_k; dt = t du.
-        const double others = std::exp((n - 2.0) * std::log(g0));
-        if (low + step * k > centre && g4 * others < 1e-16 * m2) break;
-        m2 += g2 * g0 * others;
-        m3 += g3 * g0 * others / 2.0;
-        m22 += (g4 * g0 + (n - 1.0) * g2 * g2) * others / 6.0;
+        // t^k g_kp, with p powers of ln X / sigma; dt = t du.
+        double g[5] = {below.data()[begin]}, g_s[5] = {}, g_ss[5] = {};
+        for (int i = begin; i < end; ++i) {
+            const double z = z_low + z_step * i;
+            for (int j = 0; j < 5; ++j) {
+                const double part = w[i] * term[5 * (i + shift - y_first) + j];
+                g[j] += part;
+                g_s[j] += z * part;
+                g_ss[j] += z * z * part;
+            }
+        }
+        if (!(g[0] > 0.0)) break;
+        const double others = std::exp((n - 3.0) * std::log(g[0]));
+        if (low + step * k > centre && g[4] * g[0] * others < 1e-16 * m2) break;
+        const double one = g[0] * g[0] * others, two = (n - 1.0) * g[0] * others,
+                     three = (n - 1.0) * (n - 2.0) * others;
+        m2 += g[2] * one;
+        m3 += g[3] * one / 2.0;
+        m22 += (g[4] * one + g[2] * g[2] * two) / 6.0;
+        radial +=
+            g_ss[2] * one - (g_ss[3] * one + g_s[2] * g_s[1] * two) +
+            (g_ss[4] * one + (2.0 * g_s[3] * g_s[1] + g[2] * g_ss[2]) * two + g[2] * g_s[1] * g_s[1] * three) / 6.0;
     }
-    m2 *= n * step;
-    m3 *= n * step;
-    m22 *= n * step;
-    return {n, v, std::fmin(m2, 1.0), std::fmax(m2 - 2.0 * m3 + m22, 0.0)};
+    for (double* moment : {&m2, &m3, &m22, &radial}) *moment *= n * step;
+    m2 = std::fmin(m2, 1.0);
+    const double response = std::fmax(m2 - 2.0 * m3 + m22, 0.0);
+    return {n, v, m2, response, std::fmax(radial, 0.0), 1.0 - m2, 1.0 - 3.0 * m2 + 2.0 * m3, response, 0.0};
 }
 
 }  // namespace detail
@@ -164,18 +208,50 @@ public:
         const double tabled = std::fmin(v, detail::largest_variance);
         const detail::CubicPlace row = detail::cubic_place(std::log(n) / count_step);
         const detail::CubicPlace column = detail::cubic_place(std::log1p(tabled) / variance_step);
-        double concentration = 0.0, response = 0.0;
+        double concentration = 0.0, response = 0.0, radial = 0.0, curvature = 0.0;
         for (std::size_t i = 0; i < 4; ++i) {
             const SoftmaxMoments* const nodes = this->nodes(row.first + i, column.first);
             for (std::size_t j = 0; j < 4; ++j) {
                 const double weight = row.weight[i] * column.weight[j];
                 concentration += weight * nodes[j].concentration;
                 response += weight * nodes[j].response;
+                radial += weight * nodes[j].radial;
+                curvature += weight * nodes[j].curvature;
             }
         }
         // Two keys compete only when their scores are within about 1 of each other, the more seldom the larger sqrt(v).
-        const double beyond = std::sqrt(tabled / v);
-        return {n, v, 1.0 - (1.0 - concentration / n) * beyond, response / n * beyond};
+        const double beyond = std::sqrt(tabled / v), slope = (1.0 - concentration / n) * beyond;
+        response *= beyond / n;
+        return {n, v, 1.0 - slope, response, radial / n * beyond, slope, curvature * beyond, response, 0.0};
+    }
+    /// Of scores between queries and keys of K components: the mean over |q|^2/K, which is chi-square over its degrees,
+    /// to a relative 1e-3 from K = 4 up. A change of q along itself scales all scores, others change each key's by
+    /// itself, which makes the response 1/K radial.
+    SoftmaxMoments at(double n, double v, double head_width) {
+        SoftmaxMoments result = at(n, v);
+        if (!(n > 1.0) || !(v > 0.0)) return result;
+        // Wilson and Hilferty: the cube root of |q|^2/K is normal. Five nodes of Gauss and Hermite.
+        constexpr double nodes[] = {-2.8569700138728056, -1.3556261799742659, 0.0, 1.3556261799742659,
+                                    2.8569700138728056};
+        constexpr double weights[] = {0.011257411327720689, 0.22207592200561264, 0.53333333333333333,
+                                      0.22207592200561264, 0.011257411327720689};
+        const double variance = 2.0 / (9.0 * head_width);
+        result.freedom = 1.0 / head_width;
+        result.concentration = result.response = result.radial = 0.0;
+        result.slope = result.curvature = result.key_response = 0.0;
+        for (std::size_t i = 0; i < 5; ++i) {
+            const double root = std::fmax(1.0 - variance + nodes[i] * std::sqrt(variance), 0.0);
+            const double square = root * root * root;
+            const SoftmaxMoments given = at(n, square * v);
+            const auto add = [&](double& mean, double value) { mean += weights[i] * value; };
+            add(result.concentration, given.concentration);
+            add(result.response, given.response * (1.0 - result.freedom) + given.radial * result.freedom);
+            add(result.radial, given.radial);
+            add(result.slope, square * given.slope);
+            add(result.curvature, square * given.curvature);
+            add(result.key_response, square * given.response);
+        }
+        return result;
     }
 
 private:
@@ -183,16 +259,19 @@ private:
     static constexpr double variance_step = 0.1;
     static constexpr std::size_t columns = 40;  // ln(1 + 40) / 0.1 is 37.1, between columns 36 and 39
 
-    // Four nodes of a row. A node keeps n m2 and n times the response, which vary little with n.
+    // Four nodes of a row. A node keeps n m2 and n times the responses, which vary little with n.
     const SoftmaxMoments* nodes(std::size_t row, std::size_t first) {
-        if ((row + 1) * columns > nodes_.size()) nodes_.resize((row + 1) * columns, {0.0, 0.0, 0.0, 0.0});
+        if ((row + 1) * columns > nodes_.size()) {
+            SoftmaxMoments unknown;
+            unknown.count = 0.0;
+            nodes_.resize((row + 1) * columns, unknown);
+        }
         SoftmaxMoments* const four = &nodes_[row * columns + first];
         for (std::size_t i = 0; i < 4; ++i) {
             if (four[i].count != 0.0) continue;
             const double n = std::exp(count_step * static_cast<double>(row));
             four[i] = detail::integrate_softmax_moments(n, std::expm1(variance_step * static_cast<double>(first + i)));
-            four[i].concentration *= n;
-            four[i].response *= n;
+            for (double* moment : {&four[i].concentration, &four[i].response, &four[i].radial}) *moment *= n;
         }
         return four;
     }

@@ -93,7 +93,8 @@ public:
                                       scales_.value * square + noise(value),
                                       scales_.out,
                                       scales_.output_projection,
-                                      scales_.causal};
+                                      scales_.causal,
+                                      scales_.heads};
         detail::AttentionState state;
         if (layout.is_exchangeable()) detail::attend_exchangeable(layout, stepped, x.covariance, table_, state);
         else detail::attend_blocks(layout, stepped, x.covariance, table_, state);
@@ -203,9 +204,9 @@ private:
                                 (scales_.key * query.weight.pull + scales_.query * key.weight.pull);
         crossing.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
             const SoftmaxMoments::Ratios::Values ratio = queries[i].with(ratios[j], c[e]);
-            x.amplitude[e] += score * ratio.overlap * c[e] * (pulls[e] - mean[e] * x.amplitude[e]) +
+            x.amplitude[e] += score * ratio.overlap * (pulls[e] - mean[e] * x.amplitude[e]) +
                               strength * ratio.response * c[e] * keys[e];
-            x.crossed[e] += score * ratio.overlap * c[e] * (values[e] - mean[e] * x.crossed[e]);
+            x.crossed[e] += score * ratio.overlap * (values[e] - mean[e] * x.crossed[e]);
         });
     }
 
