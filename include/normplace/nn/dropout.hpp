@@ -2,8 +2,8 @@
 //
 // Dropout of a sublayer's output, before it is added to the stream and normalised (Vaswani et al. 2017,
 // arXiv:1706.03762, section 5.4; Srivastava et al. 2014), and of what is inside a sublayer: attention's weights, and
-// what the feed-forward's activation gives. Its randomness is the caller's: which entries are dropped is a function of a
-// key that comes with each forward, so layers hold nothing for it, and the same parameters serve training and
+// what the feed-forward's activation gives. Its randomness is the caller's: which entries are dropped is a function of
+// a key that comes with each forward, so layers hold nothing for it, and the same parameters serve training and
 // evaluation.
 #pragma once
 
