@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Where learned factors start that a placement sets by its sublayers' outputs, as Admin does: E f(x)^2 of each
-// sublayer, predicted for independent tokens, as `profile` has them.
+// sublayer, predicted for independent tokens, as `profile` has them. The positions of a translation make its tokens
+// more alike than that: at 6-6 layers of width 128 and a dozen tokens, the factors are 9 to 17 % below those that a
+// first pass would give.
 #pragma once
 
 #include <normplace/nn/language_model.hpp>
