@@ -189,7 +189,7 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
             language_->data, regularization);
     } else {
         auto owned = std::make_unique<training::TranslationTask>(
-            training::make_translation_network(variant.placement,
+            training::make_translation_network(variant.placement, variant.placement,
                                                sized(np::TransformerOptions{.source_vocabulary = vocabulary,
                                                                             .target_vocabulary = vocabulary,
                                                                             .encoder_layers = setting_.layers,
@@ -266,7 +266,7 @@ Outcome Experiments::run_one(const Variant& variant, std::uint64_t seed, const s
 
 LayerGradients Experiments::gradients(const std::string& placement, std::size_t layers, std::uint64_t seed) const {
     const std::size_t vocabulary = translation_.vocabulary.size();
-    const auto network = training::make_translation_network(placement,
+    const auto network = training::make_translation_network(placement, placement,
                                                             {.source_vocabulary = vocabulary,
                                                              .target_vocabulary = vocabulary,
                                                              .encoder_layers = layers,

@@ -15,6 +15,7 @@
 
 #include "../command_line.hpp"
 #include "options.hpp"
+#include "predicted_branches.hpp"
 
 namespace {
 
@@ -62,7 +63,7 @@ int report_run(const RunResult& result, const Options& options) {
 RunResult train(Task& task, const Options& options) {
     std::size_t count = 0;
     for (const auto& parameter : task.parameters()) count += parameter.value.size();
-    std::cout << options.placement << ", " << count << " parameters; " << task.batches_per_epoch()
+    std::cout << options.placements() << ", " << count << " parameters; " << task.batches_per_epoch()
               << " batches an epoch; " << options.run.optimizer << ", " << options.run.schedule.description() << "\n\n"
               << "    step   training loss   validation loss   accuracy   learning rate\n"
               << std::flush;
@@ -117,21 +118,32 @@ int translate_test(TranslationTask& task, const Translation& translation, std::u
     return 0;
 }
 
+/// Tokens of a source and of a target, on average.
+std::pair<std::size_t, std::size_t> average_lengths(const np::EncodedCorpus& corpus) {
+    std::size_t source = 0, target = 0;
+    for (const np::ExampleLength& length : np::example_lengths(corpus))
+        source += length.source, target += length.target;
+    return {source / corpus.size(), target / corpus.size()};
+}
+
 int translation(const Options& options) {
     const Translation prepared = prepare_translation(options.files, options.data);
     std::cout << prepared.description << '\n';
     const std::size_t vocabulary = prepared.vocabulary.size();
-    TranslationTask task(make_translation_network(options.placement,
-                                                  {.source_vocabulary = vocabulary,
-                                                   .target_vocabulary = vocabulary,
-                                                   .encoder_layers = options.layers,
-                                                   .decoder_layers = options.layers,
-                                                   .width = options.width,
-                                                   .heads = options.heads,
-                                                   .feed_forward = options.feed_forward,
-                                                   .positions = prepared.data->positions,
-                                                   .tied = tied_from(options.tied),
-                                                   .activation = activation_from(options.activation)},
+    const auto [source, target] = average_lengths(prepared.data->training);
+    const np::TransformerOptions model = with_predicted_branches({.source_vocabulary = vocabulary,
+                                                                  .target_vocabulary = vocabulary,
+                                                                  .encoder_layers = options.layers,
+                                                                  .decoder_layers = options.layers,
+                                                                  .width = options.width,
+                                                                  .heads = options.heads,
+                                                                  .feed_forward = options.feed_forward,
+                                                                  .positions = prepared.data->positions,
+                                                                  .tied = tied_from(options.tied),
+                                                                  .activation = activation_from(options.activation)},
+                                                                 options.encoder_placement, options.decoder_placement,
+                                                                 options.initial_weights(), source, target);
+    TranslationTask task(make_translation_network(options.encoder_placement, options.decoder_placement, model,
                                                   options.initial_weights(), options.regularization.seed),
                          prepared.data, options.regularization);
     Options limited = options;
@@ -146,18 +158,19 @@ int language_model(const Options& options) {
     const Language prepared = prepare_language(options.files, options.data);
     std::cout << prepared.description << '\n';
     const std::size_t vocabulary = prepared.vocabulary.size();
-    LanguageTask task(make_language_network(options.placement,
-                                            {.vocabulary = vocabulary,
-                                             .layers = options.layers,
-                                             .width = options.width,
-                                             .heads = options.heads,
-                                             .feed_forward = options.feed_forward,
-                                             .positions = options.data.sequence,
-                                             .causal = options.task == "lm",
-                                             .tied = options.tied != "none",
-                                             .activation = activation_from(options.activation)},
-                                            options.initial_weights(), options.regularization.seed),
-                      prepared.data, options.regularization);
+    const np::LanguageModelOptions model = with_predicted_branches({.vocabulary = vocabulary,
+                                                                    .layers = options.layers,
+                                                                    .width = options.width,
+                                                                    .heads = options.heads,
+                                                                    .feed_forward = options.feed_forward,
+                                                                    .positions = options.data.sequence,
+                                                                    .causal = options.task == "lm",
+                                                                    .tied = options.tied != "none",
+                                                                    .activation = activation_from(options.activation)},
+                                                                   options.placement, options.initial_weights());
+    LanguageTask task(
+        make_language_network(options.placement, model, options.initial_weights(), options.regularization.seed),
+        prepared.data, options.regularization);
     Options limited = options;
     limited.run.configuration = options.configuration(prepared.data->fingerprint);
     limited.run.loop.largest_loss = 2.0 * std::log(static_cast<double>(vocabulary));

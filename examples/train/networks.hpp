@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The library's two models, made by the placement's name, with gradients and working memory. They stand behind
+// The library's two models, made by the placements' names, with gradients and working memory. They stand behind
 // interfaces so that the rest of the program compiles without them.
 #pragma once
 
@@ -44,7 +44,8 @@ public:
 
 using LanguageNetwork = Network<np::LanguageModelBatch>;
 
-std::unique_ptr<TranslationNetwork> make_translation_network(const std::string& placement,
+std::unique_ptr<TranslationNetwork> make_translation_network(const std::string& encoder_placement,
+                                                             const std::string& decoder_placement,
                                                              const np::TransformerOptions& options,
                                                              const np::Initialization& initialization,
                                                              std::uint64_t seed);

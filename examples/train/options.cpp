@@ -16,8 +16,8 @@ np::Initialization Options::initial_weights() const {
 }
 
 std::string Options::configuration(std::uint64_t fingerprint) const {
-    const nlohmann::json json{{"task", task},
-                              {"placement", placement},
+    nlohmann::json everything{{"task", task},
+                              {"placement", placements()},
                               {"initialization", initialization},
                               {"activation", activation},
                               {"source", files.source},
@@ -45,7 +45,15 @@ std::string Options::configuration(std::uint64_t fingerprint) const {
                               {"label_smoothing", regularization.label_smoothing},
                               {"seed", regularization.seed},
                               {"data", fingerprint}};
-    return json.dump();
+    // A run of before these could be given goes on.
+    if (regularization.attention_dropout > 0.0) everything["attention_dropout"] = regularization.attention_dropout;
+    if (regularization.activation_dropout > 0.0) everything["activation_dropout"] = regularization.activation_dropout;
+    return everything.dump();
+}
+
+std::string Options::placements() const {
+    return encoder_placement == decoder_placement ? encoder_placement
+                                                  : encoder_placement + " encoder, " + decoder_placement + " decoder";
 }
 
 namespace {
@@ -81,7 +89,8 @@ void check_files(const Options& options, const CLI::App& app) {
     needs("--test-source", !files.test_source.empty(), "--source and --target", !files.source.empty());
     needs("--validation-text", !files.validation_text.empty(), "--text", !files.text.empty());
     needs("--resume", options.run.resume, "--checkpoint", !options.run.checkpoint.empty());
-    for (const char* option : {"--source", "--output", "--batch-tokens", "--longest", "--beam", "--length-penalty"})
+    for (const char* option : {"--source", "--output", "--batch-tokens", "--longest", "--beam", "--length-penalty",
+                               "--encoder-placement", "--decoder-placement"})
         if (!translation && app.get_option(option)->count() > 0)
             throw UsageError(std::string(option) + ": only for --task translation");
     for (const char* option : {"--text", "--sequence"})
@@ -151,6 +160,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
         ->check(placement_name())
         ->type_name("NAME")
         ->default_str(options.placement);
+    const auto of_stack = [&](const char* name, std::string& value, const char* what) {
+        app.add_option(name, value, what)->check(placement_name())->type_name("NAME");
+    };
+    of_stack("--encoder-placement", options.encoder_placement, "Of a translation's encoder alone");
+    of_stack("--decoder-placement", options.decoder_placement, "Of its decoder alone");
 
     file("--source", options.files.source, "Text to translate, a sentence per line");
     file("--target", options.files.target, "Its translation, line by line");
@@ -187,6 +201,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     real("--weight-decay", run.weight_decay, 0.0, 1e6, "L2 in the gradient; adamw: of the weights themselves");
     real("--clip", run.loop.clip_norm, 0.0, 1e9, "Largest gradient norm; 0: any");
     real("--dropout", options.regularization.dropout, 0.0, 0.99, "Of embeddings and sublayers' outputs");
+    real("--attention-dropout", options.regularization.attention_dropout, 0.0, 0.99, "Of attention's weights");
+    real("--activation-dropout", options.regularization.activation_dropout, 0.0, 0.99,
+         "After the feed-forward's activation; PyTorch's layers have all three dropouts alike");
     real("--label-smoothing", options.regularization.label_smoothing, 0.0, 1.0,
          "Share of the target's probability that is spread over the vocabulary");
     size("--steps", run.steps, 999'999'999, "Updates of the weights");
@@ -210,6 +227,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     options.data.batch = options.data.batches.examples;
     options.data.masked = options.task == "mlm";
     options.data.seed = options.regularization.seed;
+    if (options.encoder_placement.empty()) options.encoder_placement = options.placement;
+    if (options.decoder_placement.empty()) options.decoder_placement = options.placement;
     if (options.tied.empty()) options.tied = options.task == "translation" ? "everything" : "readout";
     if (options.task != "translation" && options.tied == "everything") options.tied = "readout";
     run.schedule = schedule_from(options);

@@ -16,6 +16,7 @@ namespace training {
 struct Options {
     std::string task = "translation";  ///< translation, lm or mlm
     std::string placement = "pre-ln";
+    std::string encoder_placement, decoder_placement;  ///< of one stack; once parsed, of each
     std::string initialization = "xavier", activation = "relu";
     TextFiles files;
     DataOptions data;
@@ -35,6 +36,8 @@ struct Options {
     std::size_t threads = 0;  ///< 0: all
 
     np::Initialization initial_weights() const;
+    /// The placement's name, or those of both stacks where they differ.
+    std::string placements() const;
     /// All that makes the run what it is, as JSON: what a checkpoint must agree with.
     /// @param fingerprint of the data
     std::string configuration(std::uint64_t fingerprint) const;

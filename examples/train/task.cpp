@@ -7,7 +7,9 @@ namespace training {
 namespace {
 
 np::DropoutKey dropout_key(const Regularization& regularization, std::uint64_t batch) {
-    return np::DropoutKey{regularization.seed, regularization.dropout}.at(batch);
+    return np::DropoutKey{regularization.seed, regularization.dropout, regularization.attention_dropout,
+                          regularization.activation_dropout}
+        .at(batch);
 }
 
 template <class Network, class Batches>

@@ -35,9 +35,10 @@ public:
 
 /// How a task regularises, and what it draws from: batches, dropout and masks.
 struct Regularization {
-    double dropout = 0.0;
+    double dropout = 0.0;  ///< of embeddings and sublayers' outputs
     double label_smoothing = 0.0;
     std::uint64_t seed = 1;
+    double attention_dropout = 0.0, activation_dropout = 0.0;
 };
 
 /// Batches made anew for each epoch, and the one in use.

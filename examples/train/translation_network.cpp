@@ -10,9 +10,9 @@ class Transformer final : public TranslationNetwork {
     using Model = np::AnyTransformer<float, np::LayerNorm<float>>;
 
 public:
-    Transformer(const np::AnyPlacement& placement, const np::TransformerOptions& options,
+    Transformer(const np::AnyPlacement& encoder, const np::AnyPlacement& decoder, const np::TransformerOptions& options,
                 const np::Initialization& initialization, std::uint64_t seed)
-        : model_(placement, placement, options) {
+        : model_(encoder, decoder, options) {
         np::RandomEngine random(seed);
         model_.initialize(random, initialization);
         np::zero_gradients(model_, gradients_);
@@ -70,11 +70,13 @@ private:
 
 }  // namespace
 
-std::unique_ptr<TranslationNetwork> make_translation_network(const std::string& placement,
+std::unique_ptr<TranslationNetwork> make_translation_network(const std::string& encoder_placement,
+                                                             const std::string& decoder_placement,
                                                              const np::TransformerOptions& options,
                                                              const np::Initialization& initialization,
                                                              std::uint64_t seed) {
-    return std::make_unique<Transformer>(np::placement_named(placement), options, initialization, seed);
+    return std::make_unique<Transformer>(np::placement_named(encoder_placement), np::placement_named(decoder_placement),
+                                         options, initialization, seed);
 }
 
 }  // namespace training

@@ -6,6 +6,7 @@
 #include <normplace/placement/catalogue.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 using namespace normplace;
 
@@ -75,4 +76,21 @@ TEST_CASE("the two stacks have the model's sizes, the decoder a causal mask") {
         CHECK(stack.initialization == Initialization::gpt2());
         CHECK(stack.output_projection);
     }
+}
+
+TEST_CASE("a stack's branches stand in the order of its sublayers, three of a decoder's layer") {
+    StackReport<LayerReport> encoder;
+    StackReport<DecoderLayerReport> decoder;
+    CHECK(encoder.branch_squares().empty());
+    encoder.layers.resize(2);
+    decoder.layers.resize(1);
+    encoder.layers[0].attention.branch_square = 1.0;
+    encoder.layers[0].feed_forward.branch_square = 2.0;
+    encoder.layers[1].attention.branch_square = 3.0;
+    encoder.layers[1].feed_forward.branch_square = 4.0;
+    decoder.layers[0].attention.branch_square = 5.0;
+    decoder.layers[0].cross_attention.branch_square = 6.0;
+    decoder.layers[0].feed_forward.branch_square = 7.0;
+    CHECK(encoder.branch_squares() == std::vector<double>{1.0, 2.0, 3.0, 4.0});
+    CHECK(decoder.branch_squares() == std::vector<double>{5.0, 6.0, 7.0});
 }

@@ -124,6 +124,89 @@ TEST_CASE("a masked key is as good as absent") {
     for (std::size_t i = 0; i < 12; ++i) CHECK(y.data()[i] == doctest::Approx(expected.data()[i]).epsilon(1e-14));
 }
 
+namespace {
+
+/// Attention whose forward sets the key of its own weights' dropout, so that the shared gradient check can run it.
+template <class Attention>
+struct DroppingWeights : Attention {
+    using Attention::Attention;
+    DropoutKey dropout{.seed = 3, .rate = 0.4};
+
+    template <class... Context>
+    void forward(const Activations<double>& x, Activations<double>& y, typename Attention::Cache& cache,
+                 const Context&... context) const {
+        cache.attention_dropout = dropout;
+        Attention::forward(x, y, cache, context...);
+        cache.attention_dropout = {};  // for the next forward: this one's backward has its own
+    }
+};
+
+}  // namespace
+
+TEST_CASE("gradients with dropout of the weights, causal and not, with padding, norms and a memory") {
+    for (const bool causal : {false, true})
+        for (const bool projection : {true, false})
+            for (const SublayerNorms& norms : {SublayerNorms{}, all_inner_norms})
+                for (const Sizes& size : {Sizes{1, 1, 1, 1, 1}, {2, 5, 5, 6, 2}}) {
+                    INFO("causal ", causal, ", projection ", projection, ", ", text(norms), "width ", size.width);
+                    const DroppingWeights<SelfAttention> layer(
+                        AttentionOptions{size.width, size.heads, causal, true, projection, norms, 0.1});
+                    check_layer(layer, size.batch, size.length, 3);
+                    std::vector<std::size_t> padding(size.batch, 0);
+                    padding[0] = size.length - 1;
+                    check_layer(layer, size.batch, size.length, 4, padding_mask(size.length, padding));
+                }
+    DroppingWeights<CrossAttention<double>> layer(AttentionOptions{.width = 6, .heads = 2});
+    randomize_parameters(layer, 5);
+    Activations<double> x = random_activations(2, 3, 6, 6), memory = random_activations(2, 5, 6, 7), y, dx, dmemory;
+    const Activations<double> dy = random_activations(2, 3, 6, 8);
+    const KeyPaddingMask mask = padding_mask(5, {2, 0});
+    CrossAttention<double>::Cache cache;
+    CrossAttention<double>::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, y, cache, memory, mask);
+    layer.backward(dy, dx, cache, gradients, dmemory);
+    std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
+    add_parameters(all, layer, gradients);
+    check_gradients(all, [&] {
+        layer.forward(x, y, cache, memory, mask);
+        return dot(y, dy);
+    });
+}
+
+TEST_CASE("dropout of the weights: at rate 0 no bit changes, and a query that sees nothing keeps its 0") {
+    SelfAttention layer({.width = 4, .heads = 2, .output_projection = false});
+    randomize_parameters(layer, 1);
+    const Activations<double> x = random_activations(2, 3, 4, 2);
+    Activations<double> plain, y, dx;
+    SelfAttention::Cache cache;
+    SelfAttention::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, plain, cache, padding_mask(3, {3, 0}));
+    cache.attention_dropout = {.seed = 5, .rate = 0.0};
+    layer.forward(x, y, cache, padding_mask(3, {3, 0}));
+    CHECK(y == plain);
+    cache.attention_dropout = {.seed = 5, .rate = 0.5};
+    layer.forward(x, y, cache, padding_mask(3, {3, 0}));
+    layer.backward(x, dx, cache, gradients);
+    CHECK(y != plain);
+    for (std::size_t i = 0; i < 12; ++i) {
+        CHECK(y.data()[i] == 0.0);
+        CHECK(dx.data()[i] == 0.0);
+    }
+    for (std::size_t i = 12; i < 24; ++i) CHECK(std::isfinite(dx.data()[i]));
+    // Decoding has none, whatever the key.
+    Activations<double> token, decoded;
+    token.resize({2, 1, 4});
+    for (std::size_t i = 0; i < 8; ++i) token.data()[i] = x(i / 4, 0, i % 4);
+    SelfAttention::Cache other;
+    layer.forward(token, y, other);
+    layer.forward(token, decoded, cache, DecodingStep{.position = 0, .length = 3});
+    CHECK(decoded == y);
+    cache.attention_dropout = {.seed = 5, .rate = 1.0};
+    CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: rate is 1, expected a number in [0, 1)");
+}
+
 TEST_CASE("a query whose keys are all masked gets 0, and a zero gradient") {
     for (const bool causal : {false, true}) {
         SelfAttention layer({.width = 4, .heads = 2, .causal = causal, .output_projection = false});

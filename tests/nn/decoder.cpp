@@ -26,7 +26,7 @@ TEST_CASE_TEMPLATE("Decoder: gradients of x, of the memory and of every paramete
     typename Decoder<P, double>::Gradients gradients;
     zero_gradients(decoder, gradients);
     const auto forward = [&] {
-        cache.dropout = {.seed = 9, .rate = 0.2};
+        cache.dropout = {.seed = 9, .rate = 0.2, .attention_rate = 0.3, .activation_rate = 0.4};
         decoder.forward(x, y, cache, Memory<double>{memory, memory_padding});
         return dot(y, dy);
     };
@@ -36,6 +36,24 @@ TEST_CASE_TEMPLATE("Decoder: gradients of x, of the memory and of every paramete
     add_parameters(all, decoder, gradients);
     check_gradients(all, forward);
     for (std::size_t i = 0; i < 6; ++i) CHECK(dmemory(0, 3, i) == 0.0);  // nobody sees the padding
+}
+
+TEST_CASE("Decoder: a step of decoding has no dropout, whatever the forward before had") {
+    Decoder<PreLN, double> decoder(options);
+    randomize_parameters(decoder, 1);
+    const Activations<double> x = random_activations(2, 1, 6, 2), memory = random_activations(2, 4, 6, 3);
+    const Memory<double> attended{memory, memory_padding};
+    Activations<double> y, expected, decoded;
+    Decoder<PreLN, double>::Cache cache, fresh;
+    decoder.forward(x, expected, fresh, attended);
+    cache.dropout = {.seed = 9, .rate = 0.5, .attention_rate = 0.5, .activation_rate = 0.5};
+    decoder.forward(x, y, cache, attended);
+    CHECK(y != expected);
+    decoder.decode(x, decoded, cache, attended, DecodingStep{.position = 0, .length = 2});
+    double difference = 0.0;
+    for (std::size_t i = 0; i < decoded.size(); ++i)
+        difference = std::max(difference, std::abs(decoded.data()[i] - expected.data()[i]));
+    CHECK(difference < 1e-13);  // sums of a few terms of order 1
 }
 
 TEST_CASE("Decoder: observers see the stream and its gradient at each of the three blocks") {

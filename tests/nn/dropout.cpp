@@ -103,6 +103,43 @@ TEST_CASE("a sublayer's context goes through: a memory, its mask and its gradien
     });
 }
 
+TEST_CASE("a key's rate inside the sublayer reaches what is inside it, and its key is another than the output's") {
+    const DropoutKey key{.seed = 6, .rate = 0.1, .attention_rate = 0.2, .activation_rate = 0.3};
+    Dropout<MultiHeadAttention<double>>::Cache attention_cache;
+    Dropout<FeedForward<double>>::Cache feed_forward_cache;
+    const Dropout<MultiHeadAttention<double>> attention(AttentionOptions{.width = 6, .heads = 2});
+    const Dropout<FeedForward<double>> feed_forward(FeedForwardOptions{.width = 6, .feed_forward = 8});
+    const Activations<double> x = random_activations(2, 3, 6, 2);
+    Activations<double> y;
+    attention_cache.dropout = feed_forward_cache.dropout = key;
+    attention.forward(x, y, attention_cache);
+    feed_forward.forward(x, y, feed_forward_cache);
+    CHECK(attention_cache.used_dropout.rate == 0.2);
+    CHECK(feed_forward_cache.used_dropout.rate == 0.3);
+    CHECK(attention_cache.used_dropout.seed != key.seed);
+    for (std::uint64_t site = 0; site < 1000; ++site) CHECK(attention_cache.used_dropout.seed != key.at(site).seed);
+    // Deeper places keep all rates.
+    CHECK(key.at(1).at(2).rate == 0.1);
+    CHECK(key.at(1).at(2).attention_rate == 0.2);
+    CHECK(key.at(1).at(2).activation_rate == 0.3);
+    attention_cache.dropout = feed_forward_cache.dropout = {};
+    attention.forward(x, y, attention_cache);
+    feed_forward.forward(x, y, feed_forward_cache);
+    CHECK(attention_cache.used_dropout.rate == 0.0);
+    CHECK(feed_forward_cache.used_dropout.rate == 0.0);
+}
+
+TEST_CASE_TEMPLATE("gradients with all three rates", P, PreLN, PostLN) {
+    Keyed<ResidualBlock<P, Dropout<FeedForward<double>>>> feed_forward(
+        FeedForwardOptions{.width = 6, .feed_forward = 8}, Depth{2, 3});
+    feed_forward.key = {.seed = 3, .rate = 0.3, .attention_rate = 0.0, .activation_rate = 0.4};
+    check_layer(feed_forward, 2, 3, 1);
+    Keyed<ResidualBlock<P, Dropout<MultiHeadAttention<double>>>> attention(
+        AttentionOptions{.width = 6, .heads = 2, .causal = true}, Depth{2, 3});
+    attention.key = {.seed = 4, .rate = 0.3, .attention_rate = 0.4};
+    check_layer(attention, 2, 4, 2);
+}
+
 TEST_CASE("an entry is 0, or 1 / (1 - rate) of what it was") {
     const FeedForwardOptions options{.width = 8, .feed_forward = 16};
     Dropout<FeedForward<float>> layer(options);
@@ -307,6 +344,11 @@ TEST_CASE("wrong arguments are refused with their values") {
     Dropout<FeedForward<double>>::Cache cache;
     cache.dropout.rate = 1.5;
     CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: rate is 1.5, expected a number in [0, 1)");
+    cache.dropout = {.seed = 0, .rate = 0.0, .attention_rate = 1.25};
+    CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: attention_rate is 1.25, expected a number in [0, 1)");
+    cache.dropout = {.seed = 0, .rate = 0.0, .attention_rate = 0.0, .activation_rate = -1.0};
+    CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: activation_rate is -1, expected a number in [0, 1)");
+    cache.dropout = {};
     check_cache(layer, Dropout<FeedForward<double>>(FeedForwardOptions{.width = 4, .feed_forward = 5}), "FeedForward",
                 "FeedForward: the cache's activated has shape (1, 2, 5), expected (1, 2, 3)");
     cache.dropout.rate = 0.5;

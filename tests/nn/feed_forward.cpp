@@ -21,6 +21,18 @@ struct Swish {
         return s + u * s * (T(1) - s);
     }
 };
+/// Its forward sets the key of its own dropout, so that the shared gradient check can run it.
+template <class T>
+struct DroppingHidden : FeedForward<T> {
+    using FeedForward<T>::FeedForward;
+    DropoutKey key{.seed = 3, .rate = 0.4};
+
+    void forward(const Activations<T>& x, Activations<T>& y, typename FeedForward<T>::Cache& cache) const {
+        cache.activation_dropout = key;
+        FeedForward<T>::forward(x, y, cache);
+        cache.activation_dropout = {};  // for the next forward: this one's backward has its own
+    }
+};
 }  // namespace
 
 TEST_CASE("feed-forward gradients") {
@@ -157,3 +169,102 @@ TEST_CASE("the cache of a feed-forward without the norm is refused by one with i
     CHECK_THROWS_WITH(normed.backward(x, dx, cache, gradients),
                       "FeedForward: the cache's normalized has shape (0, 0, 0), expected (1, 2, 3)");
 }
+
+TEST_CASE("feed-forward gradients with dropout of what is activated") {
+    for (const Activation& phi : {relu, gelu, activation<Swish>()})
+        for (const bool norm : {false, true}) {
+            INFO("activation ", std::string(phi.name), ", norm ", norm);
+            check_layer(DroppingHidden<double>(FeedForwardOptions{
+                            .width = 3, .feed_forward = 8, .activation = phi, .norms = {.hidden = norm}}),
+                        2, 3, 7);
+        }
+}
+
+TEST_CASE(
+    "W_2 is given what was activated, with entries that are 0 and others that are 1 / (1 - rate) times as large") {
+    for (const Activation& phi : {relu, gelu}) {
+        INFO("activation ", std::string(phi.name));
+        DroppingHidden<float> layer(FeedForwardOptions{.width = 4, .feed_forward = 500, .activation = phi});
+        layer.linear1.bias.fill(1.0f);  // all are activated
+        const Activations<double> doubles = random_activations(20, 100, 4, 2);
+        const Activations<float> x = doubles;
+        Activations<float> y;
+        FeedForward<float>::Cache plain, cache;
+        layer.FeedForward<float>::forward(x, y, plain);
+        layer.forward(x, y, cache);
+        double dropped = 0.0;
+        const double count = static_cast<double>(plain.activated.size());
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < plain.activated.size(); ++i) {
+            const float before = plain.activated.data()[i], after = cache.activated.data()[i];
+            dropped += after == 0.0f;
+            wrong += after != 0.0f && after != static_cast<float>(1.0 / 0.6) * before;
+        }
+        CHECK(wrong == 0);
+        CHECK(std::abs(dropped - 0.4 * count) < 5.0 * std::sqrt(0.4 * 0.6 * count));  // 5 standard errors
+        layer.key.rate = 0.0;
+        layer.forward(x, y, cache);
+        CHECK(cache.activated == plain.activated);
+        layer.key.rate = -0.1;
+        CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: rate is -0.1, expected a number in [0, 1)");
+    }
+}
+
+TEST_CASE("dropout of what is activated is the same in parts as at once") {
+    constexpr std::size_t rows = 1030, width = 3;  // backward takes 1024 at once
+    DroppingHidden<double> layer(FeedForwardOptions{.width = width, .feed_forward = 5, .activation = gelu});
+    randomize_parameters(layer, 1);
+    const Activations<double> x = random_activations(1, rows, width, 2), dy = random_activations(1, rows, width, 3);
+    Activations<double> y, dx;
+    FeedForward<double>::Cache cache;
+    FeedForward<double>::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, y, cache);
+    const Activations<double> hidden = cache.hidden;
+    layer.backward(dy, dx, cache, gradients);
+    Activations<double> factors = Activations<double>::from_shape({1, rows, 5});
+    factors.fill(1.0);
+    dropout(factors, factors, layer.key);
+    double difference = 0.0;
+    for (std::size_t i = 0; i < rows * 5; ++i) {
+        double dropped = 0.0;
+        for (std::size_t c = 0; c < width; ++c)
+            dropped += dy.data()[i / 5 * width + c] * layer.linear2.weight(c, i % 5);
+        const double u = hidden.data()[i], density = std::exp(-0.5 * u * u) / std::sqrt(2.0 * 3.14159265358979323846);
+        const double slope = 0.5 * std::erfc(-u / std::sqrt(2.0)) + u * density;
+        difference = std::max(difference, std::abs(cache.activated.data()[i] - dropped * factors.data()[i] * slope));
+    }
+    CHECK(difference < 1e-13);  // sums of three terms of order 1
+}
+
+#ifdef _OPENMP
+TEST_CASE("dropout of what is activated is the same on any number of threads") {
+    constexpr std::size_t rows = 4001;
+    DroppingHidden<float> layer(FeedForwardOptions{.width = 32, .feed_forward = 64});
+    layer.linear1.bias.fill(1.0f);
+    layer.linear2.weight.fill(1.0f);
+    Activations<float> x, y, dx;
+    x.resize({1, rows, 32});
+    x.fill(1.0f);
+    const int before = omp_get_max_threads();
+    const auto step = [&](int threads) {
+        omp_set_num_threads(threads);
+        CHECK(detail::threads_for(2.0 * layer.linear1.work(rows)) == static_cast<std::size_t>(threads));
+        FeedForward<float>::Cache cache;
+        FeedForward<float>::Gradients gradients;
+        zero_gradients(layer, gradients);
+        layer.forward(x, y, cache);
+        Activations<float> all[2] = {cache.activated, {}};
+        layer.backward(x, dx, cache, gradients);
+        all[1] = cache.activated;
+        return std::vector<Activations<float>>(all, all + 2);
+    };
+    const auto expected = step(1);
+    for (const int threads : {2, 3}) {
+        const auto got = step(threads);
+        CHECK(got[0] == expected[0]);
+        CHECK(got[1] == expected[1]);
+    }
+    omp_set_num_threads(before);
+}
+#endif

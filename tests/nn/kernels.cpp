@@ -446,3 +446,46 @@ TEST_CASE_TEMPLATE("a tile's softmax, on every instruction set", T, float, doubl
             CHECK(worst < tolerance);
         }
 }
+
+// Forward and backward of a tile, with dropout: where it drops, and what is left of a total and of a gradient.
+TEST_CASE_TEMPLATE("a tile's softmax with dropout, on every instruction set", T, float, double) {
+    constexpr std::size_t rows = 3, most = 40;
+    constexpr std::uint64_t seeds[rows] = {1, 2, 0x123456789abcdefu};
+    constexpr T infinity = std::numeric_limits<T>::infinity();
+    const T* none = nullptr;
+    const std::vector<T> log_total(rows, T(0)), projection(rows, T(0.5));
+    const auto dropped = [&](InstructionSet set, std::size_t columns, std::uint32_t first) {
+        const Tile tile{rows, columns, columns, static_cast<std::ptrdiff_t>(columns) - 1};
+        const TileDropout<T> dropout{seeds, first, 0x60000000u, T(1.6)};
+        std::vector<T> scores(rows * columns, T(0)), weights = scores, gradient(rows * columns, T(1));
+        std::vector<T> maximum(rows, -infinity), total(rows, T(0)), rescale(rows);
+        KERNEL_OF(set, softmax_tile, tile, scores.data(), none, maximum.data(), total.data(), rescale.data(), dropout);
+        KERNEL_OF(set, softmax_backward_tile, tile, weights.data(), gradient.data(), none, log_total.data(),
+                  projection.data(), dropout);
+        std::size_t wrong = 0;
+        for (std::size_t r = 0; r < rows; ++r) {
+            const std::size_t seen = std::min(columns, columns - 1 + r);
+            wrong += total[r] != static_cast<T>(seen);  // of all that is seen, dropped or not
+            for (std::size_t c = 0; c < columns; ++c) {
+                const T p = scores[r * columns + c];
+                wrong += p != T(0) && p != T(1.6);
+                wrong += c >= seen && p != T(0);
+                wrong += weights[r * columns + c] != p;
+                wrong += gradient[r * columns + c] != (c < seen ? p - T(0.5) : T(0));
+            }
+        }
+        CHECK(wrong == 0);
+        return scores;
+    };
+    for (const InstructionSet set : instruction_sets()) {
+        CAPTURE(static_cast<int>(set));
+        for (std::size_t columns = 1; columns <= most; ++columns)
+            CHECK(dropped(set, columns, 5) == dropped(InstructionSet::baseline, columns, 5));
+        // A tile that begins three columns later has the same columns three earlier.
+        const std::vector<T> here = dropped(set, most, 5), later = dropped(set, most - 3, 8);
+        for (std::size_t r = 0; r < rows; ++r)
+            for (std::size_t c = 0; c < most - 4; ++c) CHECK(here[r * most + c + 3] == later[r * (most - 3) + c]);
+        CHECK(std::count(here.begin(), here.end(), T(0)) > 20);  // of 120; 46 are expected
+        CHECK(std::count(here.begin(), here.end(), T(0)) < 70);
+    }
+}

@@ -46,7 +46,7 @@ TEST_CASE("LanguageModel: gradients, causal and masked, tied and not, with dropo
         zero_gradients(model, gradients);
         Activations<double> logits;
         const auto loss = [&] {
-            cache.dropout = {.seed = 5, .rate = 0.3};
+            cache.dropout = {.seed = 5, .rate = 0.3, .attention_rate = 0.2, .activation_rate = 0.4};
             model.forward(tokens, logits, cache, padding);
             return cross_entropy_sum(logits, targets, logits).sum;
         };

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/dyt.hpp>
@@ -64,7 +65,7 @@ struct Step {
     KeyPaddingMask mask;
     Activations<float> x, y, logits, dy, dx;
 
-    explicit Step(Activation activation)
+    explicit Step(Activation activation, const DropoutKey& dropout = {})
         : encoder({.layers = 2,
                    .width = width,
                    .heads = 4,
@@ -73,6 +74,7 @@ struct Step {
                    .activation = activation}) {
         RandomEngine random(1);
         encoder.initialize(random);
+        cache.dropout = dropout;
         tokens.resize({batch, sequence});
         targets.resize({batch, sequence});
         mask.resize({batch, sequence});
@@ -100,8 +102,10 @@ struct Step {
 }  // namespace
 
 TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, PreLN, PostLN, PeriLN, DeepNorm) {
-    for (const Activation& activation : {relu, gelu}) {
-        Step<P> step(activation);
+    const DropoutKey dropout{.seed = 1, .rate = 0.1, .attention_rate = 0.1, .activation_rate = 0.1};
+    for (const auto& [activation, key] :
+         {std::pair{relu, DropoutKey{}}, std::pair{gelu, DropoutKey{}}, std::pair{relu, dropout}}) {
+        Step<P> step(activation, key);
         const double first = step();
         step();
         CHECK(allocations > 0);     // they are counted

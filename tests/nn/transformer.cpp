@@ -87,7 +87,7 @@ TEST_CASE("Transformer: gradients with a tied readout and dropout, by central di
     zero_gradients(model, gradients);
     Activations<double> logits;
     const auto loss = [&] {
-        cache.dropout = {.seed = 5, .rate = 0.3};
+        cache.dropout = {.seed = 5, .rate = 0.3, .attention_rate = 0.2, .activation_rate = 0.4};
         model.forward(source, source_padding, target, logits, cache);
         return cross_entropy_sum(logits, targets, logits).sum;
     };

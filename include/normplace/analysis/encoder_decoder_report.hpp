@@ -79,6 +79,17 @@ struct StackReport {
     StreamMoments input;
     std::vector<Layer> layers;
     NormGradients final_norm;
+
+    /// E f(x)^2 of every sublayer, in their order: EncoderOptions::branch_squares and DecoderOptions'.
+    std::vector<double> branch_squares() const {
+        std::vector<double> all;
+        for (const Layer& layer : layers) {
+            all.push_back(layer.attention.branch_square);
+            if constexpr (requires { layer.cross_attention; }) all.push_back(layer.cross_attention.branch_square);
+            all.push_back(layer.feed_forward.branch_square);
+        }
+        return all;
+    }
 };
 
 struct EncoderDecoderReport {

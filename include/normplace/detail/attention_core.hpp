@@ -12,6 +12,7 @@
 #include <limits>
 
 #include <normplace/detail/blas.hpp>
+#include <normplace/detail/dropout_mask.hpp>
 #include <normplace/detail/kernels.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/detail/workspace.hpp>
@@ -98,14 +99,37 @@ private:
     const T* padding_;
 };
 
+/// The dropout of one head's weights: that of query i and key j depends on the mask's seed, on the head's row in (B H)
+/// and on i and j.
+template <class T>
+class HeadDropout {
+public:
+    HeadDropout(const DropoutMask& mask, std::size_t index) : mask_(mask), seed_(seed_at(mask.seed, index)) {}
+
+    /// run(dropout), with what a kernel takes for the tile at `query`, `key`.
+    template <class Run>
+    void on_tile(std::size_t query, std::size_t rows, std::size_t key, const Run& run) const {
+        if (mask_.threshold == 0) return run(NoDropout{});
+        std::array<std::uint64_t, AttentionHead<T>::most_rows> seeds;
+        for (std::size_t r = 0; r < rows; ++r) seeds[r] = seed_at(seed_, query + r);
+        run(TileDropout<T>{seeds.data(), static_cast<std::uint32_t>(key), mask_.threshold,
+                           static_cast<T>(mask_.scale)});
+    }
+
+private:
+    const DropoutMask& mask_;
+    std::uint64_t seed_;
+};
+
 /// q, y (B, queries, H K); k, v (B, keys, H K); log_total (B H, queries). `padding` (B, keys) is 0 or minus infinity,
-/// or null. A query that sees no key gets y = 0 and log_total = +infinity.
+/// or null. A query that sees no key gets y = 0 and log_total = +infinity. `mask` is of the weights.
 template <class T>
 void attention_forward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* padding, T* y,
-                       T* log_total) {
+                       T* log_total, const DropoutMask& mask = {}) {
     using Head = AttentionHead<T>;
     parallel_for(shape.rows(), threads_for(shape.work()), [&](std::size_t index, std::size_t) {
         const Head head(shape, index, padding);
+        const HeadDropout<T> dropout(mask, index);
         const std::size_t queries = shape.queries, keys = shape.keys;
         Scratch<T> weights(head.tile_size());
         std::array<T, Head::most_rows> maximum, total, rescale;
@@ -118,8 +142,10 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
             for (std::size_t j = 0; j < head.key_end(i_end); j += Head::tile_columns) {
                 const Tile tile = head.tile(i, i_end, j, std::min(j + Head::tile_columns, head.key_end(i_end)));
                 head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
-                NORMPLACE_KERNEL(softmax_tile, tile, weights.data(), head.padding(j), maximum.data(), total.data(),
-                                 rescale.data());
+                dropout.on_tile(i, rows, j, [&](const auto& of_tile) {
+                    NORMPLACE_KERNEL(softmax_tile, tile, weights.data(), head.padding(j), maximum.data(), total.data(),
+                                     rescale.data(), of_tile);
+                });
                 if (j > 0) head.scale_rows(out, rows, rescale.data());
                 head.mix(tile, T(1), weights.data(), head.at(v, keys, j), out, shape.stride(), j == 0);
             }
@@ -138,10 +164,11 @@ void attention_forward(const AttentionShape& shape, const T* q, const T* k, cons
 /// gradients are gathered in this thread's workspace, and written when its queries, keys and values are done with.
 template <class T>
 void attention_backward(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* padding, const T* y,
-                        const T* log_total, const T* dy, T* dq, T* dk, T* dv) {
+                        const T* log_total, const T* dy, T* dq, T* dk, T* dv, const DropoutMask& mask = {}) {
     using Head = AttentionHead<T>;
     parallel_for(shape.rows(), threads_for(2.5 * shape.work()), [&](std::size_t index, std::size_t) {
         const Head head(shape, index, padding);
+        const HeadDropout<T> dropout(mask, index);
         const std::size_t queries = shape.queries, keys = shape.keys, width = shape.head_width;
         Scratch<T> weights(head.tile_size()), gradient(head.tile_size()), projection(queries);
         Scratch<T> dquery(queries * width), dkey(keys * width), dvalue(keys * width);
@@ -149,7 +176,7 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
         std::fill_n(dkey.data(), keys * width, T(0));
         std::fill_n(dvalue.data(), keys * width, T(0));
         NORMPLACE_KERNEL(dot_rows, head.at(dy, queries, 0), head.at(y, queries, 0), queries, shape.stride(), width,
-                         projection.data());  // the sum over keys of p dp is dy . y
+                         projection.data());  // the sum over keys of p dp is dy . y, with dropout as without
         for (std::size_t j = 0; j < keys; j += Head::tile_columns)
             for (std::size_t i = 0; i < queries; i += head.tile_rows()) {
                 const std::size_t i_end = std::min(i + head.tile_rows(), queries);
@@ -157,8 +184,10 @@ void attention_backward(const AttentionShape& shape, const T* q, const T* k, con
                 const Tile tile = head.tile(i, i_end, j, std::min(j + Head::tile_columns, head.key_end(i_end)));
                 head.scores(tile, head.scale(), head.at(q, queries, i), head.at(k, keys, j), weights.data());
                 head.scores(tile, T(1), head.at(dy, queries, i), head.at(v, keys, j), gradient.data());
-                NORMPLACE_KERNEL(softmax_backward_tile, tile, weights.data(), gradient.data(), head.padding(j),
-                                 log_total + index * queries + i, projection.data() + i);
+                dropout.on_tile(i, tile.rows, j, [&](const auto& of_tile) {
+                    NORMPLACE_KERNEL(softmax_backward_tile, tile, weights.data(), gradient.data(), head.padding(j),
+                                     log_total + index * queries + i, projection.data() + i, of_tile);
+                });
                 head.mix_back(tile, T(1), weights.data(), head.at(dy, queries, i), dvalue.data() + j * width);
                 head.mix_back(tile, head.scale(), gradient.data(), head.at(q, queries, i), dkey.data() + j * width);
                 head.mix(tile, head.scale(), gradient.data(), head.at(k, keys, j), dquery.data() + i * width, width,

@@ -17,6 +17,7 @@
 #include <limits>
 #include <type_traits>
 
+#include <normplace/detail/dropout_mask.hpp>
 #include <normplace/detail/instruction_set.hpp>
 
 #define NORMPLACE_INLINE __attribute__((always_inline)) inline

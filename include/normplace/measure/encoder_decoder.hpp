@@ -52,7 +52,7 @@ public:
                              .activation = model.activation,
                              .norm = model.norm,
                              .decoder_layers = model.decoder_layers,
-                             .branch_squares = branch_squares(predicted.encoder)}),
+                             .branch_squares = predicted.encoder.branch_squares()}),
           decoder_(decoder, {.layers = model.decoder_layers,
                              .width = model.width,
                              .heads = model.heads,
@@ -61,7 +61,7 @@ public:
                              .activation = model.activation,
                              .norm = model.norm,
                              .encoder_layers = model.encoder_layers,
-                             .branch_squares = branch_squares(predicted.decoder)}),
+                             .branch_squares = predicted.decoder.branch_squares()}),
           readout_(model.width, model.vocabulary, false) {
         source_.resize({model.batch, model.source, model.width});
         target_.resize({model.batch, model.target, model.width});
@@ -86,18 +86,6 @@ public:
     }
 
 private:
-    /// None where nothing is predicted.
-    template <class Layer>
-    static std::vector<double> branch_squares(const StackReport<Layer>& stack) {
-        std::vector<double> all;
-        for (const Layer& layer : stack.layers) {
-            all.push_back(layer.attention.branch_square);
-            if constexpr (requires { layer.cross_attention; }) all.push_back(layer.cross_attention.branch_square);
-            all.push_back(layer.feed_forward.branch_square);
-        }
-        return all;
-    }
-
     void forward(EncoderDecoderReport& report) {
         read_stream(source_, report.encoder.input);
         encoder_.forward(source_, memory_, encoder_cache_, {},

@@ -6,7 +6,10 @@
 //
 // where m is x itself, or the memory in cross-attention. A query whose keys are all masked gets 0 from its heads, and a
 // zero gradient. Vaswani et al. 2017, arXiv:1706.03762. Q, K, V and what W_o is given may each have a norm
-// (placement/sublayer_norms.hpp).
+// (placement/sublayer_norms.hpp). Dropout of the softmax's output, as torch.nn.MultiheadAttention(dropout=p) has it in
+// training, is a matter of each forward (dropout.hpp):
+//
+//     cache.attention_dropout = DropoutKey{.seed = 1, .rate = 0.1}.at(step);
 #pragma once
 
 #include <limits>
@@ -16,6 +19,7 @@
 
 #include <normplace/detail/attention_core.hpp>
 #include <normplace/nn/attention_norms.hpp>
+#include <normplace/nn/dropout.hpp>
 #include <normplace/nn/linear.hpp>
 
 namespace normplace {
@@ -63,9 +67,11 @@ public:
         Activations<T> query, key, value;  // (B, S, D), (B, M, D), (B, M, D)
         Activations<T> heads;              // (B, S, D), before W_o and what the norms put before it
         typename Norms::Cache norms;
-        Matrix<T> log_total;  // (B H, S): the logarithm of each softmax's denominator
-        Matrix<T> padding;    // (B, M), 0 or minus infinity; or empty
-        bool filled = false;  // by a forward, and not used up by a backward
+        Matrix<T> log_total;           // (B H, S): the logarithm of each softmax's denominator
+        Matrix<T> padding;             // (B, M), 0 or minus infinity; or empty
+        DropoutKey attention_dropout;  ///< of the weights, for the next forward; a decoding step has none
+        DropoutKey used_dropout;       // by the last forward
+        bool filled = false;           // by a forward, and not used up by a backward
     };
 
     Linear<T> query, key, value;  ///< (D, D) each
@@ -113,7 +119,9 @@ protected:
     void attend(const Activations<T>& x, const Activations<T>& memory, Activations<T>& y, Cache& cache,
                 const KeyPaddingMask& mask) const {
         const detail::AttentionShape shape = shape_of(x, memory);
+        cache.attention_dropout.check();
         set_padding(mask, shape, cache);
+        cache.used_dropout = cache.attention_dropout;
         cache.filled = true;
         detail::reshape(cache.query, detail::shape_of(x));
         detail::reshape(cache.key, detail::shape_of(memory));
@@ -134,7 +142,7 @@ protected:
         norms.forward_key(cache.key, cache.norms);
         norms.forward_value(cache.value, cache.norms);
         detail::attention_forward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
-                                  cache.heads.data(), cache.log_total.data());
+                                  cache.heads.data(), cache.log_total.data(), detail::mask_of(cache.used_dropout));
         norms.forward_heads(cache.heads, cache.norms);
         if (options_.output_projection)
             over_rows(x, 1, [&](std::size_t begin, std::size_t end) {
@@ -240,7 +248,8 @@ protected:
         norms.backward_heads(cache.heads, cache.norms, gradients.norms);
         detail::attention_backward(shape, cache.query.data(), cache.key.data(), cache.value.data(), padding(cache),
                                    cache.heads.data(), cache.log_total.data(),
-                                   projected || changed ? dheads : dy.data(), dquery, dkey, dvalue);
+                                   projected || changed ? dheads : dy.data(), dquery, dkey, dvalue,
+                                   detail::mask_of(cache.used_dropout));
         norms.backward(cache.query, cache.key, cache.value, cache.norms, gradients.norms);
         query.add_gradients(cache.x.data(), dquery, rows, gradients.query);
         key.add_gradients(memory.data(), dkey, memory_rows, gradients.key);

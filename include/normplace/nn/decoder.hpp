@@ -112,6 +112,9 @@ public:
     void decode(std::span<const Activations<T>> x, std::span<Activations<T>> y, Cache& cache, const Memory<T>& memory,
                 const DecodingStep& step) const {
         lend(cache);
+        cache.self_attention.sublayer.dropout = {};
+        cache.cross_attention.sublayer.dropout = {};
+        cache.feed_forward.sublayer.dropout = {};
         self_attention.forward(x, cache.streams[0], cache.self_attention, step);
         cross_attention.forward(cache.streams[0], cache.streams[1], cache.cross_attention, memory.states,
                                 memory.padding, step);

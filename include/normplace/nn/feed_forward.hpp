@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The feed-forward sublayer: y = W_2 phi(W_1 x + b_1) + b_2, W_1 (F, D), W_2 (D, F). What W_2 is given may have a norm
-// (placement/sublayer_norms.hpp).
+// (placement/sublayer_norms.hpp). Dropout of what phi gives, before that norm, is a matter of each forward
+// (dropout.hpp): `cache.activation_dropout = DropoutKey{.seed = 1, .rate = 0.1}.at(step)`.
 #pragma once
 
 #include <concepts>
 #include <tuple>
 
 #include <normplace/detail/workspace.hpp>
+#include <normplace/nn/dropout.hpp>
 #include <normplace/nn/linear.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/placement/activation.hpp>
@@ -51,10 +53,12 @@ public:
     struct Cache {
         Activations<T> x;           // (B, S, D)
         Activations<T> hidden;      // (B, S, F), before the activation; empty for ReLU, which needs only its output
-        Activations<T> activated;   // (B, S, F)
+        Activations<T> activated;   // (B, S, F), after dropout
         Activations<T> normalized;  // (B, S, F), of what was activated, where there is a norm; or empty
         typename N::Cache hidden_norm;
-        bool filled = false;  // by a forward, and not used up by a backward
+        DropoutKey activation_dropout;  ///< for the next forward
+        DropoutKey used_dropout;        // by the last forward
+        bool filled = false;            // by a forward, and not used up by a backward
     };
 
     Linear<T> linear1;  ///< W_1 (F, D)
@@ -86,7 +90,9 @@ public:
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache) const {
         detail::require_width("FeedForward", "x", x, width());
         detail::require_distinct("FeedForward", "x", x, "y", y);
+        cache.activation_dropout.check();
         detail::copy(x, cache.x);
+        cache.used_dropout = cache.activation_dropout;
         cache.filled = true;
         const detail::Shape<3> hidden_shape{x.shape()[0], x.shape()[1], linear1.out()};
         detail::reshape(cache.activated, hidden_shape);
@@ -99,6 +105,7 @@ public:
             linear1.forward_rows(x.data(), hidden, begin, end);
             const std::size_t first = begin * f, count = (end - begin) * f;
             activate(hidden + first, activated + first, count);
+            drop(activated + first, first, count, cache);
             if (!has_norm_) linear2.forward_rows(activated, y.data(), begin, end);
         });
         if (!has_norm_) return;
@@ -139,6 +146,7 @@ public:
                 const std::size_t count = std::min(most_rows, end - r);
                 T* dactivated = has_norm_ ? normalized + r * f : scratch.data();
                 if (!has_norm_) linear2.backward_rows(dy.data() + r * d, dactivated, 0, count);
+                drop(dactivated, r * f, count * f, cache);
                 activate_backward(keeps_hidden ? cache.hidden.data() + r * f : nullptr, dactivated, activated + r * f,
                                   count * f);
                 linear1.backward_rows(activated, dx.data(), r, r + count);
@@ -150,6 +158,12 @@ public:
 private:
     bool is_relu() const { return activation_ == relu; }
 
+    /// `entries` are those of (B, S, F) from the first-th on.
+    void drop(T* entries, std::size_t first, std::size_t count, const Cache& cache) const {
+        if (cache.used_dropout.rate > 0.0)
+            detail::dropout_range(entries, entries, first, first + count, cache.used_dropout);
+    }
+
     // ReLU, and GELU in float, have loops of our own; any other activation brings its own.
 
     void activate(const T* u, T* y, std::size_t count) const {
@@ -158,7 +172,8 @@ private:
             if (activation_ == gelu) return NORMPLACE_KERNEL(gelu_rows, u, y, count);
         activation_.rows<T>().forward(u, y, count);
     }
-    /// activated = phi'(u) dactivated, where it was phi(u). ReLU needs nothing but its output and has no u.
+    /// activated = phi'(u) dactivated, where it was phi(u), or 0 or a multiple of that. ReLU needs nothing but its
+    /// output and has no u: where that was dropped, dactivated is 0.
     void activate_backward(const T* u, const T* dactivated, T* activated, std::size_t count) const {
         if (is_relu()) return NORMPLACE_KERNEL(rectify_backward, activated, dactivated, activated, count);
         if constexpr (std::same_as<T, float>)

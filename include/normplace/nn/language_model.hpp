@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <tuple>
+#include <vector>
 
 #include <normplace/nn/encoder.hpp>
 #include <normplace/nn/readout.hpp>
@@ -26,6 +27,7 @@ struct LanguageModelOptions {
     bool bias = true;
     double epsilon = 1e-5;
     Activation activation = relu;
+    std::vector<double> branch_squares{};  ///< as EncoderOptions has them
 };
 
 /// Parameters: `embedding.token_embedding.weight`, `embedding.position_embedding.weight`, `stack.layers.0...`,
@@ -71,7 +73,8 @@ public:
                             .causal = options.causal,
                             .bias = options.bias,
                             .epsilon = options.epsilon,
-                            .activation = options.activation}),
+                            .activation = options.activation,
+                            .branch_squares = options.branch_squares}),
           readout(options.width, options.vocabulary, options.tied),
           placement_(placement),
           options_(options) {

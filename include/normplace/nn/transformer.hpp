@@ -10,6 +10,7 @@
 #include <cmath>
 #include <span>
 #include <tuple>
+#include <vector>
 
 #include <normplace/nn/decoder.hpp>
 #include <normplace/nn/encoder.hpp>
@@ -35,6 +36,8 @@ struct TransformerOptions {
     bool bias = true;
     double epsilon = 1e-5;
     Activation activation = relu;
+    /// As EncoderOptions and DecoderOptions have them: `predict_encoder_decoder` has each stack's.
+    std::vector<double> encoder_branch_squares{}, decoder_branch_squares{};
 };
 
 /// PE and PD are the placements of the encoder and of the decoder. Parameters: `source.token_embedding.weight` (absent
@@ -87,7 +90,8 @@ public:
                                       .bias = options.bias,
                                       .epsilon = options.epsilon,
                                       .activation = options.activation,
-                                      .decoder_layers = options.decoder_layers}),
+                                      .decoder_layers = options.decoder_layers,
+                                      .branch_squares = options.encoder_branch_squares}),
           decoder(decoder_placement, {.layers = options.decoder_layers,
                                       .width = options.width,
                                       .heads = options.heads,
@@ -95,7 +99,8 @@ public:
                                       .bias = options.bias,
                                       .epsilon = options.epsilon,
                                       .activation = options.activation,
-                                      .encoder_layers = options.encoder_layers}),
+                                      .encoder_layers = options.encoder_layers,
+                                      .branch_squares = options.decoder_branch_squares}),
           readout(options.width, options.target_vocabulary, options.tied != Tied::none),
           encoder_placement_(encoder_placement),
           decoder_placement_(decoder_placement),

@@ -16,9 +16,9 @@ namespace normplace::detail::NORMPLACE_INSTRUCTION_SET {
 //
 #include <normplace/detail/kernels/dyt.inl>
 //
-#include <normplace/detail/kernels/softmax.inl>
-//
 #include <normplace/detail/kernels/dropout.inl>
+//
+#include <normplace/detail/kernels/softmax.inl>
 
 }  // namespace normplace::detail::NORMPLACE_INSTRUCTION_SET
 

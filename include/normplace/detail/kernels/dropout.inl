@@ -29,6 +29,17 @@ NORMPLACE_INLINE Pack<T> dropout_factors(std::uint32_t index, std::uint64_t key,
     return h < Integer(threshold) ? Pack<T>{} : all(scale);
 }
 
+// The weights p of a tile's row from its column j on, with those that are dropped 0 and the others scaled.
+
+template <class T>
+NORMPLACE_INLINE Pack<T> dropped(const Pack<T>& p, const RowDropout<T>& row, std::size_t j) {
+    return p * dropout_factors(row.first + static_cast<std::uint32_t>(j), row.seed, row.threshold, row.scale);
+}
+template <class T>
+NORMPLACE_INLINE Pack<T> dropped(const Pack<T>& p, NoDropout, std::size_t) {
+    return p;
+}
+
 /// y = scale x where the entry's random number is at least `threshold`, 0 x elsewhere, for entries whose indices begin
 /// at `index` and stay below 2^32. y may be x.
 template <class T>

@@ -12,9 +12,10 @@ NORMPLACE_INLINE std::size_t seen_columns(const Tile& tile, std::size_t r) {
 
 /// One step of the online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867): scores become exp(score - maximum),
 /// where `maximum` and `total` are a row's over all tiles so far; `rescale` is what earlier tiles' sums are to be
-/// multiplied by. Start with maximum = -infinity and total = 0.
-template <class T>
-void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* total, T* rescale) {
+/// multiplied by. Start with maximum = -infinity and total = 0. Dropout is of the weights alone: the total is of all.
+template <class T, class Dropout = NoDropout>
+void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* total, T* rescale,
+                  const Dropout& dropout = {}) {
     for (std::size_t r = 0; r < tile.rows; ++r) {
         T* row = scores + r * tile.stride;
         const std::size_t seen = seen_columns(tile, r), whole = seen / lanes<T> * lanes<T>, left = seen - whole;
@@ -34,14 +35,15 @@ void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* tot
         const T before = maximum[r], top = std::max(before, reduce<Larger, T>(largest));
         const T shift = top == lowest ? T(0) : top;  // nothing seen yet: exp(-infinity - 0) = 0
         Pack<T> totals{};
+        const auto row_dropout = dropout.row(r);
         for (std::size_t j = 0; j < whole; j += lanes<T>) {
             const Pack<T> p = bounded_exp<T>(load(row + j) - shift);
-            store(row + j, p);
+            store(row + j, dropped<T>(p, row_dropout, j));
             totals += p;
         }
         if (left) {
             const Pack<T> p = bounded_exp<T>(end - shift);
-            store_end(row + whole, p, left);
+            store_end(row + whole, dropped<T>(p, row_dropout, whole), left);
             totals += p;
         }
         for (std::size_t j = seen; j < tile.columns; ++j) row[j] = T(0);
@@ -51,28 +53,29 @@ void softmax_tile(const Tile& tile, T* scores, const T* mask, T* maximum, T* tot
     }
 }
 
-/// Backward through the same tile: scores become the weights p = exp(score - log_total), and `gradient`, which holds
-/// dLoss/dp, becomes dLoss/dscore = p (dp - projection), where projection is the row's sum of p dp over all tiles. A
-/// row that sees nothing has log_total = +infinity, so its p is 0.
-template <class T>
+/// Backward through the same tile: scores become the weights p = exp(score - log_total) after dropout, and `gradient`,
+/// which holds dLoss/d(these), becomes dLoss/dscore = p (dp - projection), where dp is the gradient through dropout and
+/// projection the row's sum of p dp over all tiles. A row that sees nothing has log_total = +infinity, so its p is 0.
+template <class T, class Dropout = NoDropout>
 void softmax_backward_tile(const Tile& tile, T* scores, T* gradient, const T* mask, const T* log_total,
-                           const T* projection) {
+                           const T* projection, const Dropout& dropout = {}) {
     for (std::size_t r = 0; r < tile.rows; ++r) {
         T *row = scores + r * tile.stride, *d = gradient + r * tile.stride;
         const std::size_t seen = seen_columns(tile, r), whole = seen / lanes<T> * lanes<T>, left = seen - whole;
+        const auto row_dropout = dropout.row(r);
         for (std::size_t j = 0; j < whole; j += lanes<T>) {
             Pack<T> score = load(row + j);
             if (mask) score += load(mask + j);
             const Pack<T> p = bounded_exp<T>(score - log_total[r]);
-            store(row + j, p);
-            store(d + j, p * (load(d + j) - projection[r]));
+            store(row + j, dropped<T>(p, row_dropout, j));
+            store(d + j, p * (dropped<T>(load(d + j), row_dropout, j) - projection[r]));
         }
         if (left) {
             Pack<T> score = load_end(row + whole, left);
             if (mask) score += load_end(mask + whole, left);
             const Pack<T> p = bounded_exp<T>(score - log_total[r]);
-            store_end(row + whole, p, left);
-            store_end(d + whole, p * (load_end(d + whole, left) - projection[r]), left);
+            store_end(row + whole, dropped<T>(p, row_dropout, whole), left);
+            store_end(d + whole, p * (dropped<T>(load_end(d + whole, left), row_dropout, whole) - projection[r]), left);
         }
         for (std::size_t j = seen; j < tile.columns; ++j) row[j] = d[j] = T(0);
     }
