@@ -220,9 +220,10 @@ public:
             }
         }
         // Two keys compete only when their scores are within about 1 of each other, the more seldom the larger sqrt(v).
+        // Two alone have no curvature: three must compete.
         const double beyond = std::sqrt(tabled / v), slope = (1.0 - concentration / n) * beyond;
         response *= beyond / n;
-        return {n, v, 1.0 - slope, response, radial / n * beyond, slope, curvature * beyond, response, 0.0};
+        return {n, v, 1.0 - slope, response, radial / n * beyond, slope, curvature * beyond * beyond, response, 0.0};
     }
     /// Of scores between queries and keys of K components: the mean over |q|^2/K, which is chi-square over its degrees,
     /// to a relative 1e-3 from K = 4 up. A change of q along itself scales all scores, others change each key's by
