@@ -148,13 +148,11 @@ public:
           kernel_(kernel),
           softmax_(softmax),
           memory_(memory) {
-        const SublayerNorms inside = placement.inside(scales_.depth(1, SublayerKind::attention));
-        const bool on_the_sphere = model_.norm == NormKind::unit_norm &&
-                                   inside == SublayerNorms{.query = true, .key = true, .query_key_scale = true};
-        if (placement.has_norms_inside() && (inside.query_key_scale || !normalises(model_.norm)) && !on_the_sphere)
-            throw std::invalid_argument("predict: " + std::string(placement.name) + " has " + to_string(inside) +
-                                        ", for which there is no theory when the norms are " +
-                                        std::string(name(model_.norm)));
+        if (!placement.has_norms_inside()) return;
+        for (std::size_t l = 1; l <= model_.layers; ++l)
+            for (const SublayerKind kind :
+                 {SublayerKind::attention, SublayerKind::cross_attention, SublayerKind::feed_forward})
+                require_theory(placement.inside(scales_.depth(l, kind)));
     }
     StackMoments(const StackMoments&) = delete;
     StackMoments& operator=(const StackMoments&) = delete;
@@ -249,6 +247,16 @@ public:
     }
 
 private:
+    /// Norms that leave second moment 1; or, of queries and keys, length 1 and the factors that make this of it.
+    void require_theory(const SublayerNorms& inside) const {
+        const bool on_the_sphere = model_.norm == NormKind::unit_norm &&
+                                   inside == SublayerNorms{.query = true, .key = true, .query_key_scale = true};
+        const bool normalised = normalises(model_.norm) && !inside.query_key_scale;
+        if (inside != SublayerNorms{} && !normalised && !on_the_sphere)
+            throw std::invalid_argument("predict: " + std::string(placement_.name) + " has " + to_string(inside) +
+                                        ", for which there is no theory when the norms are " +
+                                        std::string(name(model_.norm)));
+    }
     /// Every stream starts as the stack's input.
     void start(const TokenKernel& input) {
         const double width = static_cast<double>(model_.width);

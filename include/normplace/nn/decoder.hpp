@@ -24,7 +24,7 @@ struct DecoderOptions {
     bool bias = true;              ///< of the linear layers and of the norms
     double epsilon = 1e-5;
     Activation activation = relu;
-    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has no own
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has none of its own
     std::size_t encoder_layers = 0;        ///< of the encoder that makes the memory; 0: as many as the decoder has
     /// E f(x)^2 of each of the 3L sublayers, as EncoderOptions has it.
     std::vector<double> branch_squares{};

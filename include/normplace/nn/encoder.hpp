@@ -26,7 +26,7 @@ struct EncoderOptions {
     double epsilon = 1e-5;
     Activation activation = relu;
     bool output_projection = true;
-    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has no own
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has none of its own
     std::size_t decoder_layers = 0;        ///< of the decoder that reads this encoder's output; 0: there is none
     /// E f(x)^2 of each of the 2L sublayers, for a placement that starts by them (Admin): `predict<P>(model)` has them
     /// as `branch_squares()`. Empty: nobody knows.

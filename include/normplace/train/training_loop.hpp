@@ -38,7 +38,7 @@ struct TrainingOptions {
     /// loss of a uniform guess, is more than what most models begin with.
     double largest_loss = std::numeric_limits<double>::infinity();
     std::size_t window = 20;
-    bool unit_matrices = false;  ///< after each step, normalise_matrices: as the placement says that is trained
+    bool unit_matrices = false;  ///< normalise_matrices after each step: AnyPlacement::unit_matrices says who wants it
 };
 
 struct StepResult {
