@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/placement/visit.hpp>
 
 #include "networks.hpp"
@@ -7,7 +8,7 @@ namespace training {
 namespace {
 
 class LanguageModel final : public LanguageNetwork {
-    using Model = np::AnyLanguageModel<float, np::LayerNorm<float>>;
+    using Model = np::AnyLanguageModel<float, np::AnyNorm<float>>;
 
 public:
     LanguageModel(const np::AnyPlacement& placement, const np::LanguageModelOptions& options,

@@ -232,6 +232,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     if (options.tied.empty()) options.tied = options.task == "translation" ? "everything" : "readout";
     if (options.task != "translation" && options.tied == "everything") options.tied = "readout";
     run.schedule = schedule_from(options);
+    run.loop.unit_matrices = np::placement_named(options.placement).unit_matrices;
     if (options.width % options.heads != 0)
         throw UsageError("--width: " + std::to_string(options.width) + " is not divisible by " +
                          std::to_string(options.heads) + " heads");

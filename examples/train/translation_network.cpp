@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/placement/visit.hpp>
 
 #include "networks.hpp"
@@ -7,7 +8,7 @@ namespace training {
 namespace {
 
 class Transformer final : public TranslationNetwork {
-    using Model = np::AnyTransformer<float, np::LayerNorm<float>>;
+    using Model = np::AnyTransformer<float, np::AnyNorm<float>>;
 
 public:
     Transformer(const np::AnyPlacement& encoder, const np::AnyPlacement& decoder, const np::TransformerOptions& options,

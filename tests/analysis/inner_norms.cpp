@@ -65,6 +65,15 @@ TEST_CASE("a norm of queries, keys or values makes the matrix's scale immaterial
     CHECK(plain.moments.squares.bk == 0.0);
 }
 
+TEST_CASE("a factor behind the norms of queries and keys: twice a gain's gradient, in units of sqrt(K)") {
+    const SublayerNorms norms{.query = true, .key = true, .query_key_scale = true, .head_scale = true};
+    const Attended both(scales_of(0.1, 0.2, 0.3, norms));
+    REQUIRE(both.moments.inner_gates.size() == 2);
+    const double gain = both.moments.inner_norms[0].gain, head_width = width / 4.0;
+    CHECK(both.moments.inner_norms[1].gain == doctest::Approx(gain));  // the key's, the same number
+    CHECK(both.moments.inner_gates[0] == doctest::Approx(4.0 / head_width * gain));
+}
+
 TEST_CASE("a norm of the heads: W_o reads second moment 1, and W_v's scale is immaterial behind it") {
     const SublayerNorms heads{.heads = true};
     const Attended one(scales_of(0.5, 0.5, 1.0, heads)), four(scales_of(0.5, 0.5, 4.0, heads)),

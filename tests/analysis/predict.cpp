@@ -93,9 +93,10 @@ TEST_CASE("the report is complete and positive for every placement of the catalo
                 // On a stream that goes on, a number's gradient has no theory; nor has a bias before a key's norm.
                 const bool absent = has("embedding") || (!placement->final_norm() && has("final_norm")) ||
                                     has(".mix") || (inside.key && has("key.bias"));
-                // The streams are alike at the start, and norms take away what scales both.
+                // The streams are alike at the start, and norms take away what scales both. UnitNorm learns nothing.
                 const bool zero = has("key.bias") || has("key_norm.bias") || name == "input.token_correlation" ||
-                                  has(".in0") || has(".in1");
+                                  has(".in0") || has(".in1") ||
+                                  (placement->norm_kind == NormKind::unit_norm && has("norm"));
                 if (absent) CHECK(std::isnan(value));
                 else if (zero) CHECK(value == doctest::Approx(0.0));
                 else if (silent) CHECK(value >= 0.0);
@@ -283,6 +284,16 @@ TEST_CASE("arguments are refused with their values") {
     ragged.targets.pop_back();
     CHECK(message([&] { predict<PreLN>(model, {ragged}); }) ==
           "predict: a batch has 12 tokens and 11 targets, expected 12 of each");
+    model.norm = NormKind::unit_norm;
+    CHECK(message([&] { predict<QKNorm>(model); }) ==
+          "predict: qk-norm has norms inside f: query, key, for which there is no theory when the norms are unit-norm");
+    struct Scaled : QKNorm {
+        static SublayerNorms inside(const Depth&) { return {.query_key_scale = true}; }
+    };
+    model.norm = NormKind::rms_norm;
+    CHECK(message([&] { predict<Scaled>(model); }) ==
+          "predict: qk-norm has a factor for each entry of query and key, for which there is no theory when the norms "
+          "are rms-norm");
     model.heads = 7;
     CHECK(message([&] { predict<PreLN>(model); }).find("not divisible by 7 heads") != std::string::npos);
 }

@@ -70,12 +70,13 @@ def centre(p, prefix, x, epsilon):
     return width / (width - 1) * gain * (x - x.mean(-1, keepdim=True)) + bias
 
 
-def unit(x):
-    """x / |x|."""
-    return x / torch.sqrt((x * x).sum(-1, keepdim=True) + EPSILON)
+def unit(p, prefix, x, epsilon):
+    """x / |x| (arXiv:2410.01131)."""
+    return x / torch.sqrt((x * x).sum(-1, keepdim=True) + epsilon)
 
 
-KINDS = {"layer-norm": layer_norm, "unit-offset": unit_offset, "scale-norm": scale_norm, "dyt": dyt, "centre": centre}
+KINDS = {"layer-norm": layer_norm, "unit-offset": unit_offset, "scale-norm": scale_norm, "dyt": dyt, "centre": centre,
+         "unit": unit}
 
 
 # ---- a stack of blocks -----------------------------------------------------------------------------------------------
@@ -91,13 +92,20 @@ class Block:
             self.p.ask(name, *shape)
 
     def f(self, x, *inside):
-        """inside: what is applied within the sublayer, of "query_norm", "key_norm", "value_norm", "head_scale",
-        "heads_norm" and "hidden_norm"; where a block does not have the place, nothing is."""
+        """inside: what is applied within the sublayer, of "query_norm", "key_norm", "value_norm",
+        "query_key_scale", "head_scale", "heads_norm" and "hidden_norm"; where a block does not have the place, nothing is."""
 
         def inner(place, values):
             if place == "head" and "head_scale" in inside:
                 return self.p.ask(f"{self.prefix}head_scale", H, draw=draw_factor).view(H, 1, 1) * values
-            return self.norm(values, f"{place}_norm") if f"{place}_norm" in inside else values
+            if f"{place}_norm" in inside:
+                values = self.norm(values, f"{place}_norm")
+            if place in ("query", "key") and "query_key_scale" in inside:
+                # The paper's s_qk, and scores times sqrt(K): the library has its sqrt(K) in the parameter.
+                K = D // H
+                s_qk = self.p.ask(f"{self.prefix}query_key_scale", D, draw=draw_factor).view(H, 1, K) / math.sqrt(K)
+                values = s_qk * values * (K if place == "query" else 1)  # attend has divided the scores by sqrt(K)
+            return values
 
         if self.attention:
             return attend(x, x, self.p, self.prefix, inner=inner)
@@ -179,6 +187,10 @@ def rezero(stack, x):
     return x
 
 
+def ngpt(b, x):
+    return b.norm(x + b.gate("alpha") * (b.norm(b.f(x, "query_norm", "key_norm", "query_key_scale"), "branch") - x))
+
+
 def parallel(stack, x):
     for attention, feed_forward in stack.pairs:
         x = x + attention.f(attention.norm(x)) + feed_forward.f(feed_forward.norm(x))
@@ -240,7 +252,7 @@ PLACEMENTS = {
     "resi-dual": resi_dual,
     "b2t": b2t,
     "hyper-connections": hyper_connections,
-    "ngpt": each_block(lambda b, x: unit(x + b.gate("alpha") * (unit(b.f(x)) - x)), False),
+    "ngpt": each_block(ngpt, False),
 }
 
 
@@ -281,7 +293,7 @@ CASES = [
     ("b2t", "b2t", 22, {}),
     # The first norm's input is a multiple of x: only epsilon lets the gradients of in0 and in1 differ from 0 there.
     ("hyper-connections", "hyper-connections", 37, {"epsilon": 0.1}),
-    ("ngpt", "ngpt", 30, {}),
+    ("ngpt", "ngpt", 30, {"norm": "unit"}),
     ("pre-ln-scale-norm", "pre-ln", 30, {"norm": "scale-norm"}),
     ("pre-ln-dyt", "pre-ln", 28, {"norm": "dyt"}),
     ("pre-ln-unit-offset", "pre-ln", 19, {"norm": "unit-offset"}),

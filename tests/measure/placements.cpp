@@ -62,7 +62,6 @@ TEST_CASE("every placement of the catalogue") {
     for (const AnyPlacement* placement : all_placements()) {
         ReferenceModel model = catalogue_model();
         if (placement == &any_placement<LipsFormer>) model.norm = NormKind::centre_norm;
-        if (placement == &any_placement<NGPT>) model.norm = NormKind::unit_norm;
         // With no norm before attention scores grow past what the theory describes, unless weights start small.
         if (placement == &any_placement<NoNorm> || placement == &any_placement<ResPostNorm>)
             model.initialization = Initialization::gpt2();

@@ -21,6 +21,7 @@ std::vector<std::string> parameter_names(const AnyNorm<double>& norm) {
 template <class N>
 void check_same(NormKind kind) {
     CAPTURE(name(kind));
+    CHECK(N::kind == kind);
     const NormOptions options{.width = 5, .epsilon = 1e-3, .kind = kind};
     N own(options);
     AnyNorm<double> any(options);

@@ -28,22 +28,31 @@ KeyPaddingMask padding_mask(std::size_t keys, const std::vector<std::size_t>& pa
     return mask;
 }
 
+constexpr SublayerNorms all_inner_norms = {.query = true,
+                                           .key = true,
+                                           .value = true,
+                                           .query_key_scale = true,
+                                           .heads = true,
+                                           .head_scale = true,
+                                           .hidden = true};
+
 /// Each flag of attention's alone, the published choices, and all together.
 const SublayerNorms inner_norms[] = {{.query = true},
                                      {.key = true},
                                      {.value = true},
                                      {.heads = true},
                                      {.head_scale = true},
+                                     {.query_key_scale = true},
                                      {.query = true, .key = true},
+                                     {.query = true, .key = true, .query_key_scale = true},
                                      {.query = true, .key = true, .value = true},
                                      {.heads = true, .head_scale = true},
-                                     {.query = true, .key = true, .value = true, .heads = true, .head_scale = true}};
-constexpr SublayerNorms all_inner_norms = {
-    .query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+                                     all_inner_norms};
 
 std::string text(const SublayerNorms& norms) {
     return std::string(norms.query ? "query " : "") + (norms.key ? "key " : "") + (norms.value ? "value " : "") +
-           (norms.heads ? "heads " : "") + (norms.head_scale ? "head_scale " : "");
+           (norms.query_key_scale ? "query_key_scale " : "") + (norms.heads ? "heads " : "") +
+           (norms.head_scale ? "head_scale " : "");
 }
 
 }  // namespace
@@ -416,6 +425,28 @@ TEST_CASE("with QK-norm the scores do not grow with W_q and W_k") {
     }
 }
 
+TEST_CASE("queries and keys of length 1 with their factors: scores are sqrt(K) times a cosine at the start") {
+    MultiHeadAttention<double, UnitNorm<double>> layer({.width = 4,
+                                                        .heads = 1,
+                                                        .output_projection = false,
+                                                        .norms = {.query = true, .key = true, .query_key_scale = true},
+                                                        .norm_epsilon = 1e-300});
+    CHECK(layer.norms.query_key_scale == Vector<double>{2.0, 2.0, 2.0, 2.0});
+    for (auto* linear : {&layer.query, &layer.key, &layer.value})
+        for (std::size_t i = 0; i < 16; ++i) linear->weight.data()[i] = i % 5 == 0 ? 1.0 : 0.0;
+    // Values are the tokens: of the first two entries, lengths 5 and 2, and a cosine of 0.6 between them.
+    const Activations<double> x{{{3.0, 4.0, 0.0, 0.0}, {2.0, 0.0, 0.0, 0.0}}};
+    Activations<double> y;
+    MultiHeadAttention<double, UnitNorm<double>>::Cache cache;
+    layer.forward(x, y, cache);
+    const double same = std::exp(2.0), other = std::exp(2.0 * 0.6);
+    CHECK(y(0, 0, 1) == doctest::Approx(4.0 * same / (same + other)).epsilon(1e-12));
+    layer.norms.query_key_scale[0] = -6.0;  // 9 times as much of the first entries' products, 0.36, 0.6 and 1
+    layer.forward(x, y, cache);
+    const double first = std::exp(2.0 * (9.0 * 0.36 + 0.64)), second = std::exp(2.0 * 9.0 * 0.6);
+    CHECK(y(0, 0, 1) == doctest::Approx(4.0 * first / (first + second)).epsilon(1e-12));
+}
+
 TEST_CASE("a head's factor comes before the heads' norm, which takes a common one out") {
     SelfAttention layer({.width = 4, .heads = 2, .norms = {.heads = true, .head_scale = true}, .norm_epsilon = 1e-12});
     CHECK(layer.norms.head_scale[0] == 1.0);
@@ -450,7 +481,7 @@ TEST_CASE("norms inside attention have parameters exactly where they are asked f
     CHECK(names({.hidden = true}, true) == "");
     CHECK(names({.key = true}, true) == "key_norm.gain 3 key_norm.bias 3 ");
     CHECK(names(all_inner_norms, false) ==
-          "query_norm.gain 3 key_norm.gain 3 value_norm.gain 3 head_scale 2 heads_norm.gain 6 ");
+          "query_norm.gain 3 key_norm.gain 3 value_norm.gain 3 query_key_scale 6 head_scale 2 heads_norm.gain 6 ");
 }
 
 TEST_CASE("with norms inside, a query whose keys are all masked still gets 0, and a zero gradient") {
@@ -472,7 +503,8 @@ TEST_CASE("with norms inside, a query whose keys are all masked still gets 0, an
 
 TEST_CASE("the cache or the gradients of attention with other norms are refused") {
     const SelfAttention plain({.width = 4, .heads = 2}), normed({.width = 4, .heads = 2, .norms = {.heads = true}}),
-        scaled({.width = 4, .heads = 2, .norms = {.head_scale = true}});
+        scaled({.width = 4, .heads = 2, .norms = {.head_scale = true}}),
+        entries({.width = 4, .heads = 2, .norms = {.query_key_scale = true}});
     const Activations<double> x = random_activations(1, 3, 4, 1);
     Activations<double> y, dx;
     SelfAttention::Cache cache;
@@ -484,6 +516,12 @@ TEST_CASE("the cache or the gradients of attention with other norms are refused"
     scaled.forward(x, y, cache);
     CHECK_THROWS_WITH(scaled.backward(x, dx, cache, gradients),
                       "MultiHeadAttention: gradients.head_scale has shape (0), expected (2)");
+    plain.forward(x, y, cache);
+    CHECK_THROWS_WITH(entries.backward(x, dx, cache, gradients),
+                      "MultiHeadAttention: the cache's unscaled_query has shape (0, 0, 0), expected (1, 3, 4)");
+    entries.forward(x, y, cache);
+    CHECK_THROWS_WITH(entries.backward(x, dx, cache, gradients),
+                      "MultiHeadAttention: gradients.query_key_scale has shape (0), expected (4)");
     CHECK_THROWS_WITH(SelfAttention({.width = 4, .heads = 2, .norms = {.key = true}, .norm_epsilon = -1.0}),
                       "LayerNorm: epsilon -1 is not positive and finite");
 }

@@ -1,6 +1,7 @@
 // The encoder stack: gradients of a two-layer encoder with readout and loss, the final-norm rule, observers.
 #include <doctest/doctest.h>
 
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/cross_entropy.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/visit.hpp>
@@ -18,15 +19,16 @@ struct ModelSizes {
 
 using AnyOfDoubles = AnyEncoder<double, LayerNorm<double>>;
 
+template <class N = LayerNorm<double>>
 void check_two_layers(const AnyPlacement& placement, const ModelSizes& size, bool causal, const KeyPaddingMask& mask) {
     INFO("placement ", std::string(placement.name), ", batch ", size.batch, ", sequence ", size.sequence, ", width ",
          size.width);
-    AnyOfDoubles encoder(placement, {.layers = 2,
-                                     .width = size.width,
-                                     .heads = size.heads,
-                                     .feed_forward = size.feed_forward,
-                                     .causal = causal,
-                                     .activation = gelu});
+    AnyEncoder<double, N> encoder(placement, {.layers = 2,
+                                              .width = size.width,
+                                              .heads = size.heads,
+                                              .feed_forward = size.feed_forward,
+                                              .causal = causal,
+                                              .activation = gelu});
     Linear<double> readout(size.width, 7);
     randomize_parameters(encoder, 21);
     randomize_parameters(readout, 22);
@@ -34,8 +36,8 @@ void check_two_layers(const AnyPlacement& placement, const ModelSizes& size, boo
     Tokens targets;
     targets.resize({size.batch, size.sequence});
     for (std::size_t i = 0; i < targets.size(); ++i) targets.data()[i] = static_cast<int>((3 * i + 1) % 7);
-    AnyOfDoubles::Cache cache;
-    AnyOfDoubles::Gradients gradients;
+    typename AnyEncoder<double, N>::Cache cache;
+    typename AnyEncoder<double, N>::Gradients gradients;
     Linear<double>::Gradients readout_gradients;
     zero_gradients(encoder, gradients);
     zero_gradients(readout, readout_gradients);
@@ -61,6 +63,15 @@ TEST_CASE("two layers with readout and loss: every placement's gradients") {
         check_two_layers(*placement, {2, 3, 8, 2, 5}, false, {});
         check_two_layers(*placement, {1, 1, 3, 1, 1}, true, {});
     }
+}
+
+TEST_CASE("two layers on the sphere, with the norm that the placement is made for") {
+    check_two_layers<UnitNorm<double>>(any_placement<NGPT>, {2, 3, 8, 2, 5}, false, {});
+    check_two_layers<AnyNorm<double>>(any_placement<NGPT>, {1, 4, 6, 2, 4}, true, {});
+    const AnyEncoder<double, AnyNorm<double>> any(any_placement<NGPT>,
+                                                  {.layers = 1, .width = 4, .heads = 2, .feed_forward = 4});
+    CHECK(std::holds_alternative<UnitNorm<double>>(any.layers[0].attention.norms[0].norm));
+    CHECK(std::holds_alternative<UnitNorm<double>>(any.layers[0].attention.sublayer.norms.query_norm.norm));
 }
 
 TEST_CASE("two layers under masks") {

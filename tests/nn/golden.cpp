@@ -25,11 +25,11 @@ EncoderOptions encoder_options(const nlohmann::json& config) {
     return options;
 }
 
-template <class T, class P, class N>
-void check_encoder(Golden& golden) {
-    Encoder<P, T, N> encoder(encoder_options(golden.config));
-    typename Encoder<P, T, N>::Cache cache;
-    typename Encoder<P, T, N>::Gradients gradients;
+template <class T, class N = LayerNorm<T>>
+void check_encoder(Golden& golden, const AnyPlacement& placement) {
+    AnyEncoder<T, N> encoder(placement, encoder_options(golden.config));
+    typename AnyEncoder<T, N>::Cache cache;
+    typename AnyEncoder<T, N>::Gradients gradients;
     const auto parameters = golden_parameters<T>(encoder, gradients);
     golden.fill(parameters);
 
@@ -67,22 +67,21 @@ TEST_CASE_TEMPLATE("encoders of every placement", T, float, double) {
           "post-ln-causal", "post-ln-padding", "none", "res-post-norm", "peri-ln", "deep-norm", "ln-scaling"}) {
         CAPTURE(name);
         Golden golden(name);
-        visit_placement(golden.config.at("placement").get<std::string>(),
-                        [&](auto placement) { check_encoder<T, decltype(placement), LayerNorm<T>>(golden); });
+        check_encoder<T>(golden, placement_named(golden.config.at("placement").get<std::string>()));
     }
 }
 
 TEST_CASE_TEMPLATE("placements that start otherwise and then run as another", T, float, double) {
     Golden none("none"), res_post_norm("res-post-norm"), pre_ln("pre-ln-gelu");
-    check_encoder<T, TFixup, LayerNorm<T>>(none);
-    check_encoder<T, SwinV2, LayerNorm<T>>(res_post_norm);
-    check_encoder<T, ScaledPreLN, LayerNorm<T>>(pre_ln);
+    check_encoder<T>(none, any_placement<TFixup>);
+    check_encoder<T>(res_post_norm, any_placement<SwinV2>);
+    check_encoder<T>(pre_ln, any_placement<ScaledPreLN>);
 }
 
 TEST_CASE_TEMPLATE("an encoder with RMSNorm", T, float, double) {
     Golden golden("pre-ln-rms-norm");
     REQUIRE(golden.config.at("norm") == "rms-norm");
-    check_encoder<T, PreLN, RMSNorm<T>>(golden);
+    check_encoder<T, RMSNorm<T>>(golden, any_placement<PreLN>);
 }
 
 TEST_CASE_TEMPLATE("cross-attention to a memory of another length", T, float, double) {

@@ -51,18 +51,13 @@ void check_encoder(const std::string& file, const AnyPlacement& placement) {
     golden.check_all_read();
 }
 
-const AnyPlacement& named(const std::string& name) {
-    return visit_placement(name,
-                           [](auto placement) -> const AnyPlacement& { return any_placement<decltype(placement)>; });
-}
-
 }  // namespace
 
 TEST_CASE_TEMPLATE("the placements beside PyTorch's own", T, float, double) {
     for (const std::string name : {"mix-ln", "admin", "skip-init", "layer-scale", "depth-scaled", "sub-ln",
                                    "norm-former", "hybrid-norm", "hybrid-norm-star", "parallel", "parallel-one-norm",
                                    "rezero", "qk-norm", "resi-dual", "b2t", "hyper-connections"})
-        check_encoder<T>(name, named(name));
+        check_encoder<T>(name, placement_named(name));
     check_encoder<T>("keel-first-pre-ln", any_placement<Keel>);
     check_encoder<T>("keel", any_placement<KeelThroughout>);
 }

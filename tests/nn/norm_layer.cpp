@@ -2,9 +2,11 @@
 // SummingNorm says.
 #include <doctest/doctest.h>
 
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/dyt.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/nn/norm_layer.hpp>
+#include <normplace/placement/catalogue.hpp>
 
 #include "gradient_check.hpp"
 
@@ -101,4 +103,13 @@ TEST_CASE_TEMPLATE("a norm of a sum, with a factor on its gradient and gradients
         CAPTURE(d);
         CHECK(difference < 1e-13);  // epsilon 0.01: nothing is longer than 10
     }
+}
+
+TEST_CASE("which norms are asked whether they make sense with a placement: those of which the kind is known") {
+    static_assert(explain_norm<NGPT, UnitNorm<float>>() && explain_norm<NGPT, AnyNorm<float>>());
+    static_assert(explain_norm<DeepNorm, RMSNorm<float>>() && explain_norm<DeepNorm, WholeNorm>());
+    struct Named : WholeNorm {
+        std::string kind = "the user's own";
+    };
+    static_assert(explain_norm<NGPT, Named>());
 }

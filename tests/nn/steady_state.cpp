@@ -126,7 +126,13 @@ TEST_CASE_TEMPLATE("nor in a norm, or with norms inside the sublayer", S, ScaleN
                    UnitOffsetLayerNorm<float>, DyT<float>, MultiHeadAttention<float>, FeedForward<float>) {
     typename S::Options options{.width = 32};
     if constexpr (requires { options.norms; })
-        options.norms = {.query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+        options.norms = {.query = true,
+                         .key = true,
+                         .value = true,
+                         .query_key_scale = true,
+                         .heads = true,
+                         .head_scale = true,
+                         .hidden = true};
     if constexpr (std::is_same_v<S, FeedForward<float>>) options.feed_forward = 64;
     const S sublayer(options);
     Activations<float> x, y, dx;

@@ -105,8 +105,13 @@ TEST_CASE_TEMPLATE("results do not depend on the number of threads, but for roun
 
 TEST_CASE("nor do those of the norms inside a sublayer") {
     const int before = omp_get_max_threads();
-    const SublayerNorms norms{
-        .query = true, .key = true, .value = true, .heads = true, .head_scale = true, .hidden = true};
+    const SublayerNorms norms{.query = true,
+                              .key = true,
+                              .value = true,
+                              .query_key_scale = true,
+                              .heads = true,
+                              .head_scale = true,
+                              .hidden = true};
     for (const int threads : {2, 5}) {
         CHECK(thread_difference<MultiHeadAttention<double>>(threads, {.width = row_width, .heads = 4, .norms = norms}) <
               1e-13);

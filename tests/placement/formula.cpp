@@ -74,6 +74,15 @@ TEST_CASE("a formula that is not the same everywhere says so") {
     static_assert(!syntax::depends_on_depth(x + gate("g", 0.1) * f(x)));
 }
 
+TEST_CASE("whether a norm's argument weighs the stream against f") {
+    static_assert(syntax::weighs_stream_in_norm(norm(depth_law * x + f(x))));
+    static_assert(syntax::weighs_stream_in_norm(norm(f(x) + gate("g", 0.5) * (x + r))));
+    static_assert(syntax::weighs_stream_in_norm(when(early, x + f(x), norm<out>(2.0 * x + f(norm<in>(x))))));
+    static_assert(!syntax::weighs_stream_in_norm(norm(x + 0.5 * f(x))));
+    static_assert(!syntax::weighs_stream_in_norm(2.0 * x + norm(f(norm<in>(2.0 * x)))));
+    static_assert(!syntax::weighs_stream_in_norm(norm(2.0 * x + norm<in>(f(x)))));
+}
+
 TEST_CASE("a scalar is a constant, or a law of the depth") {
     CHECK(Scalar{{}, 0.5, nullptr}.at(Depth{.layer = 3, .layers = 7}) == 0.5);
     CHECK(depth_law.at(Depth{.layer = 3, .layers = 7}) == 21.0);

@@ -22,3 +22,8 @@ TEST_CASE("which of them leave second moment 1") {
     static_assert(!normalises(NormKind::centre_norm) && !normalises(NormKind::unit_norm));
     static_assert(!normalises(NormKind::dyt));
 }
+
+TEST_CASE("which of them divide by a row's size") {
+    static_assert(divides_by_size(NormKind::unit_norm) && divides_by_size(NormKind::scale_norm));
+    static_assert(!divides_by_size(NormKind::centre_norm) && !divides_by_size(NormKind::dyt));
+}

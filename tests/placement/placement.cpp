@@ -101,6 +101,19 @@ struct TwoStreams {
     static constexpr auto output = x + norm(r);
     static SublayerNorms inside(const Depth& depth) { return {.query = depth.layer == 1}; }
 };
+struct OfUnitNorms {
+    static constexpr auto name = "of-unit-norms";
+    static constexpr auto formula = norm(x + f(x));
+    static constexpr bool final_norm = false;
+    static constexpr auto norm_kind = NormKind::unit_norm;
+    static constexpr bool unit_matrices = true;
+};
+struct TextForNormKind : Complete {
+    static constexpr auto norm_kind = "unit-norm";
+};
+struct NumberForUnitMatrices : Complete {
+    static constexpr auto unit_matrices = 1;
+};
 struct GainWithoutDepth {
     static constexpr auto name = "gain-without-depth";
     static constexpr auto formula = x + f(norm(x));
@@ -182,6 +195,28 @@ TEST_CASE("a gain that cannot be called is refused, not passed over") {
     static_assert(!Placement<GainWithoutDepth> && !requirement::has_usable_gain<GainWithoutDepth>);
     static_assert(!Placement<ConstantForGain> && !requirement::has_usable_gain<ConstantForGain>);
     static_assert(!Placement<MemberForGain> && !requirement::has_usable_gain<MemberForGain>);
+}
+
+TEST_CASE("a placement's own kind of norm, and unit matrices") {
+    static_assert(Placement<OfUnitNorms> && explain_placement<OfUnitNorms>());
+    static_assert(!Placement<TextForNormKind> && !requirement::has_usable_norm_kind<TextForNormKind>);
+    static_assert(!Placement<NumberForUnitMatrices> && !requirement::has_usable_unit_matrices<NumberForUnitMatrices>);
+    CHECK(any_placement<OfUnitNorms>.norm_or(NormKind::dyt) == NormKind::unit_norm);
+    CHECK(any_placement<Complete>.norm_or(NormKind::dyt) == NormKind::dyt);
+    CHECK(any_placement<OfUnitNorms>.unit_matrices);
+    CHECK_FALSE(any_placement<Complete>.unit_matrices);
+}
+
+TEST_CASE("the kinds of norm that make sense with a placement") {
+    static_assert(explain_norm_kind<NGPT, NormKind::unit_norm>());
+    static_assert(explain_norm_kind<PostLN, NormKind::dyt>());
+    static_assert(explain_norm_kind<LipsFormer, NormKind::centre_norm>());
+    static_assert(explain_norm_kind<SwinV2, NormKind::scale_norm>());
+    static_assert(explain_norm_kind<DeepNorm, NormKind::rms_norm>());
+    for (const AnyPlacement* placement : all_placements())
+        CHECK(syntax::weighs_stream_in_norm(placement->formula) ==
+              (placement == &any_placement<DeepNorm> || placement == &any_placement<Admin> ||
+               placement == &any_placement<Keel>));
 }
 
 TEST_CASE("the gain is the placement's, or 1") {

@@ -48,6 +48,10 @@ TEST_CASE("what is inside f follows in words") {
     CHECK(to_string(SublayerNorms{.value = true, .heads = true, .head_scale = true, .hidden = true}) ==
           "norms inside f: value, heads, hidden, a factor for each head");
     CHECK(to_string(SublayerNorms{.head_scale = true}) == "a factor for each head");
+    CHECK(
+        to_string(any_placement<NGPT>) ==
+        "norm(x + alpha * (norm<branch>(f(x)) - x)), norms inside f: query, key, a factor for each entry of query and "
+        "key");
     CHECK(to_string(any_placement<PreLN>) == "x + f(norm(x))");
     CHECK(to_string(any_placement<QKNorm>) == "x + f(norm(x)), norms inside f: query, key");
     CHECK(to_string(any_placement<SubLN>) == "x + f(norm(x)), norms inside f: heads, hidden");

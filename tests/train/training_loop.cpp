@@ -69,6 +69,24 @@ struct Toy {
 
 }  // namespace
 
+TEST_CASE("matrices of length 1 are that after each step, where it is asked for") {
+    for (const bool unit : {false, true}) {
+        ParametersByHand<double> parameters;
+        parameters.add("layers.0.feed_forward.linear1.weight", {1, 2}, {0.6, 0.8});
+        parameters.add("readout.weight", {1, 2}, {0.6, 0.8});
+        const ParameterList<double> list = parameters.list();
+        TrainingLoop<double> loop(list, SGD<double>(list), Schedule::constant(1.0), {.unit_matrices = unit});
+        loop.step([&](std::uint64_t) {
+            for (const auto& parameter : list) parameter.gradient[0] += 0.3;
+            return LossSum{.sum = 1.0, .negative_log_likelihood = 1.0, .tokens = 1};
+        });
+        const double length = unit ? std::sqrt(0.3 * 0.3 + 0.8 * 0.8) : 1.0;
+        CHECK(list[0].value[0] == doctest::Approx(0.3 / length).epsilon(1e-15));
+        CHECK(list[0].value[1] == doctest::Approx(0.8 / length).epsilon(1e-15));
+        CHECK(list[1].value[0] == doctest::Approx(0.3).epsilon(1e-15));
+    }
+}
+
 TEST_CASE("a step by hand") {
     Toy toy;
     TrainingLoop<double> loop(toy.list, SGD<double>(toy.list), Schedule::constant(0.1).with_warm_up(2));

@@ -133,7 +133,7 @@ public:
                      mean_square_over_square_mean_;
         for (double& g : query) g *= scales_.query;
         std::vector<NormSquares> projection_norms;
-        projections_.correct(squares, projection_norms);
+        projections_.correct(squares, projection_norms, inner_gates);
         inner_norms.insert(inner_norms.begin(), projection_norms.begin(), projection_norms.end());
         return query;
     }

@@ -56,8 +56,10 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
                                                     const EncoderDecoderModel& model) {
     EncoderDecoderReport report = empty_report(encoder_placement, decoder_placement, model);
     const double width = static_cast<double>(model.width);
-    const NormMoments norm(model.norm, width, model.epsilon);
-    const ReferenceModel encoder_model = model.encoder(), decoder_model = model.decoder();
+    const ReferenceModel encoder_model = with_own_norm(encoder_placement, model.encoder()),
+                         decoder_model = with_own_norm(decoder_placement, model.decoder());
+    const NormMoments encoder_norm(encoder_model.norm, width, model.epsilon),
+        decoder_norm(decoder_model.norm, width, model.epsilon);
     const auto square = [](double gain) { return gain * gain; };
     const auto last_of = [](Depth place) {
         place.layer = place.layers;
@@ -83,7 +85,7 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     StackMoments encoder(encoder_placement, encoder_model, kernel, softmax, encoder_place);
     sums.add(report.encoder.input, source.layout, source.stream);
     encoder.forward(source.layout, source.stream, encoder_layers, encoder_scores, sums);
-    OutputMoments encoder_output(encoder_placement, source.layout, width, norm, false, last_of(encoder_place));
+    OutputMoments encoder_output(encoder_placement, source.layout, width, encoder_norm, false, last_of(encoder_place));
     StreamFluctuations fluctuations = encoder.output_fluctuations();
     TokenKernel encoded = encoder_output.forward(encoder.output(), fluctuations);
     sums.add(report.memory, source.layout, encoded);
@@ -93,20 +95,21 @@ inline EncoderDecoderReport predict_encoder_decoder(const AnyPlacement& encoder_
     sums.add(report.decoder.input, target.layout, target.stream);
     decoder.forward(target.layout, target.stream, decoder_layers, decoder_scores, sums);
 
-    OutputMoments decoder_output(decoder_placement, target.layout, width, norm, true, last_of(decoder_place));
+    OutputMoments decoder_output(decoder_placement, target.layout, width, decoder_norm, true, last_of(decoder_place));
     fluctuations = decoder.output_fluctuations();
     const TokenKernel last = decoder_output.forward(decoder.output(), fluctuations);
     LossMoments loss = loss_moments(target, decoder_model, last, decoder_output.ends_in_norm(), softmax);
     sums.add(report.loss, loss.loss);
     sums.add(report.readout, loss.readout);
-    if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, norm.own(loss.final_norm));
+    if (decoder_output.ends_in_norm()) sums.add(report.decoder.final_norm, decoder_norm.own(loss.final_norm));
     else if (!decoder.ends_in_norm())
         sums.judge(report.readout,
                    sums.path.pass_loss(leaning_share(target.layout, loss), decoder_scores.largest_excess()));
     StreamKernels gradient = decoder_output.backward(std::move(loss.gradient));
     if (!decoder_output.norms().empty())
-        sums.add(report.decoder.final_norm,
-                 sum_of(decoder_output.norms()[0], norm.own(decoder_output.at_final_norm(loss.lean, loss.hidden))));
+        sums.add(
+            report.decoder.final_norm,
+            sum_of(decoder_output.norms()[0], decoder_norm.own(decoder_output.at_final_norm(loss.lean, loss.hidden))));
 
     sums.add_gradient(report.decoder.input, target.layout,
                       decoder.backward(target.layout, std::move(gradient), decoder_layers,

@@ -23,15 +23,15 @@ namespace normplace {
 /// readout, loss, weights and biases are those of ReferenceModel.
 struct EncoderDecoderModel {
     std::size_t encoder_layers = 6, decoder_layers = 6;
-    std::size_t width = 256;          ///< D
-    std::size_t heads = 4;            ///< H
-    std::size_t feed_forward = 1024;  ///< F
-    std::size_t source = 32;          ///< M, tokens of a source sequence
-    std::size_t target = 32;          ///< S, tokens of a target sequence
-    std::size_t batch = 4;            ///< B
-    std::size_t vocabulary = 1000;    ///< V
-    NormKind norm = NormKind::layer_norm;
-    double epsilon = 1e-5;  ///< inside the norm's square root
+    std::size_t width = 256;               ///< D
+    std::size_t heads = 4;                 ///< H
+    std::size_t feed_forward = 1024;       ///< F
+    std::size_t source = 32;               ///< M, tokens of a source sequence
+    std::size_t target = 32;               ///< S, tokens of a target sequence
+    std::size_t batch = 4;                 ///< B
+    std::size_t vocabulary = 1000;         ///< V
+    NormKind norm = NormKind::layer_norm;  ///< where the placement has none of its own
+    double epsilon = 1e-5;                 ///< inside the norm's square root
     Activation activation = relu;
     Initialization initialization = Initialization::xavier();
 

@@ -21,7 +21,7 @@ class Estimator {
 public:
     Estimator(const AnyPlacement& placement, const ReferenceModel& model)
         : placement_(placement),
-          model_(model),
+          model_(with_own_norm(placement, model)),
           kernel_(model.activation),
           report_(empty_report(placement, model)),
           scores_(model.sequence) {

@@ -47,8 +47,13 @@ public:
         effective_.value = scale(given.value, given.norms.value, memory_square);
         return effective_;
     }
-    /// From the squares of matrices with the effective scales to those of the given ones and of the norms.
-    void correct(AttentionSquares& squares, std::vector<NormSquares>& norms) const {
+    /// From the squares of matrices with the effective scales to those of the given ones, of the norms, and of the
+    /// factors behind them: a factor's gradient is that of the query's gain and that of the key's, which are the same
+    /// number, in units of sqrt(K), where it starts.
+    void correct(AttentionSquares& squares, std::vector<NormSquares>& norms, std::vector<double>& gates) const {
+        if (given_.norms.query_key_scale)
+            gates.insert(gates.begin(),
+                         4.0 * given_.heads / given_.width * squares.wq * effective_.query / given_.width);
         const auto add = [&](bool normed, double effective, double given, double& weight, double* bias,
                              double norm_bias) {
             if (!normed) return;

@@ -37,7 +37,7 @@ public:
             default: return std::sqrt(q + epsilon_);
         }
     }
-    bool divides_by_size() const { return kind != NormKind::centre_norm && kind != NormKind::dyt; }
+    bool divides_by_size() const { return normplace::divides_by_size(kind); }
     bool is_elementwise() const { return kind == NormKind::dyt; }
 
     /// Covariance of tanh(alpha u_1) and tanh(alpha u_2), and of their derivatives, from that of u_1 and u_2.

@@ -27,8 +27,8 @@ struct ReferenceModel {
     std::size_t batch = 4;            ///< B
     std::size_t vocabulary = 1000;    ///< V
     bool causal = false;
-    NormKind norm = NormKind::layer_norm;
-    double epsilon = 1e-5;  ///< inside the norm's square root
+    NormKind norm = NormKind::layer_norm;  ///< where the placement has none of its own
+    double epsilon = 1e-5;                 ///< inside the norm's square root
     Activation activation = relu;
     Initialization initialization = Initialization::xavier();
     bool output_projection = true;  ///< false: no W_o, as in Xiong et al. 2020's theory

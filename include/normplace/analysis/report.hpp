@@ -112,17 +112,24 @@ inline void name_parameters(const AnyPlacement& placement, const Depth& depth, S
                                          {attends && inside.heads, "heads_norm"},
                                          {!attends && inside.hidden, "hidden_norm"}})
         if (there_is) report.norms.push_back({name, {}, {}});
+    if (attends && inside.query_key_scale) report.gates.push_back({"query_key_scale", {}});
     if (attends && inside.head_scale) report.gates.push_back({"head_scale", {}});
 }
 
 }  // namespace detail
+
+/// The model, with the kind of norm that the placement is made for, if it is made for one.
+inline ReferenceModel with_own_norm(const AnyPlacement& placement, ReferenceModel model) {
+    model.norm = placement.norm_or(model.norm);
+    return model;
+}
 
 /// A report of the form that the placement gives it, whose every number is not available.
 inline GradientReport empty_report(const AnyPlacement& placement, const ReferenceModel& model) {
     GradientReport report;
     report.placement = placement.name;
     report.formula = to_string(placement);
-    report.model = model;
+    report.model = with_own_norm(placement, model);
     const auto layer_of = [&](std::size_t l) {
         LayerReport layer;
         detail::name_parameters(placement, {l, model.layers, SublayerKind::attention}, layer.attention);

@@ -93,7 +93,7 @@ public:
         squares.bq += scales_.key * scales_.value * scales_.width * layout_.total(query);
         // All three are proportional to the square of the tokens' differences.
         for (double* square : {&squares.wq, &squares.wk, &squares.bq}) *square *= mean_square_over_square_mean_;
-        projections_.correct(squares, projection_norms);
+        projections_.correct(squares, projection_norms, inner_gates);
         inner_norms.insert(inner_norms.begin(), projection_norms.begin(), projection_norms.end());
         return result;
     }

@@ -101,6 +101,7 @@ struct StackScales {
         return {layer, model.layers, kind, place.stack, place.other_layers};
     }
     double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
+        if (placement.unit_matrices) return static_cast<double>(fan_in) / static_cast<double>(model.width);
         const double gain = placement.gain(role, depth);
         return static_cast<double>(fan_in) * model.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
     }
@@ -116,7 +117,10 @@ struct StackScales {
                 .causal = model.causal,
                 .heads = static_cast<double>(model.heads),
                 .norms = placement.inside(depth),
-                .epsilon = model.epsilon};
+                // UnitNorm's is of the length.
+                .epsilon = model.norm == NormKind::unit_norm
+                               ? model.epsilon * static_cast<double>(model.heads) / static_cast<double>(d)
+                               : model.epsilon};
     }
     FeedForwardScales feed_forward(std::size_t layer) const {
         const Depth depth = this->depth(layer, SublayerKind::feed_forward);
@@ -138,16 +142,17 @@ public:
     StackMoments(const AnyPlacement& placement, const ReferenceModel& model, ActivationKernel& kernel,
                  SoftmaxTable& softmax, const Depth& place, AnyMemory* memory = nullptr)
         : placement_(placement),
-          model_(model),
+          model_(with_own_norm(placement, model)),
           place_(place),
           plans_(placement.formula),
           kernel_(kernel),
           softmax_(softmax),
           memory_(memory) {
-        if (placement.has_norms_inside() && !normalises(model.norm))
-            throw std::invalid_argument("predict: " + std::string(placement.name) +
-                                        " has norms inside the sublayer, for which there is no theory when they are " +
-                                        std::string(name(model.norm)));
+        if (!placement.has_norms_inside()) return;
+        for (std::size_t l = 1; l <= model_.layers; ++l)
+            for (const SublayerKind kind :
+                 {SublayerKind::attention, SublayerKind::cross_attention, SublayerKind::feed_forward})
+                require_theory(placement.inside(scales_.depth(l, kind)));
     }
     StackMoments(const StackMoments&) = delete;
     StackMoments& operator=(const StackMoments&) = delete;
@@ -242,6 +247,16 @@ public:
     }
 
 private:
+    /// Norms that leave second moment 1; or, of queries and keys, length 1 and the factors that make this of it.
+    void require_theory(const SublayerNorms& inside) const {
+        const bool on_the_sphere = model_.norm == NormKind::unit_norm &&
+                                   inside == SublayerNorms{.query = true, .key = true, .query_key_scale = true};
+        const bool normalised = normalises(model_.norm) && !inside.query_key_scale;
+        if (inside != SublayerNorms{} && !normalised && !on_the_sphere)
+            throw std::invalid_argument("predict: " + std::string(placement_.name) + " has " + to_string(inside) +
+                                        ", for which there is no theory when the norms are " +
+                                        std::string(name(model_.norm)));
+    }
     /// Every stream starts as the stack's input.
     void start(const TokenKernel& input) {
         const double width = static_cast<double>(model_.width);

@@ -81,7 +81,12 @@ void read_block(const BlockGradients& gradients, SublayerReport& block) {
         inside("key_norm", sublayer.norms.key_norm);
         inside("value_norm", sublayer.norms.value_norm);
         inside("heads_norm", sublayer.norms.heads_norm);
-        if (gate < block.gates.size()) block.gates[gate].gradient.norm = squared_norm(sublayer.norms.head_scale);
+        const auto factors = [&](const char* name, const auto& of_gate) {
+            if (gate < block.gates.size() && block.gates[gate].name == name)
+                block.gates[gate++].gradient.norm = squared_norm(of_gate);
+        };
+        factors("query_key_scale", sublayer.norms.query_key_scale);
+        factors("head_scale", sublayer.norms.head_scale);
     }
 }
 /// The sublayer's gradients go into `report`, its norms' into `block`. Without W_o there is nothing to say of it.

@@ -102,7 +102,8 @@ ShortTraining train_shortly(const AnyPlacement& placement, const ReferenceModel&
     network.draw_weights(options.seed);
     const ParameterList<T> parameters = network.parameters();
     TrainingLoop<T> loop(parameters, optimizer_of(rule, parameters),
-                         Schedule::constant(options.learning_rate).with_warm_up(options.warm_up_steps));
+                         Schedule::constant(options.learning_rate).with_warm_up(options.warm_up_steps),
+                         {.unit_matrices = placement.unit_matrices});
     ShortTraining training;
     training.unigram_entropy = unigram_entropy(options.text);
     while (training.steps.size() < options.steps && training.divergence.empty()) {

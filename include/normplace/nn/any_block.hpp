@@ -20,6 +20,7 @@
 #include <normplace/nn/parameters.hpp>
 #include <normplace/nn/step_places.hpp>
 #include <normplace/nn/sublayer.hpp>
+#include <normplace/nn/unit_matrices.hpp>
 #include <normplace/placement/placement.hpp>
 #include <normplace/placement/plan.hpp>
 #include <normplace/placement/print.hpp>
@@ -88,10 +89,11 @@ public:
     std::size_t width() const { return sublayer.width(); }
     std::size_t streams() const { return plan_.streams; }
 
-    /// Draws the sublayer's weights: the scheme's standard deviation times the placement's gain. Norms and gates keep
-    /// the values that they start with.
+    /// Draws the sublayer's weights: the scheme's standard deviation times the placement's gain, or unit vectors where
+    /// the placement wants these. Norms and gates keep the values that they start with.
     void initialize(RandomEngine& random, const Initialization& scheme = Initialization::xavier()) {
         sublayer.initialize(Initializer(random, scheme, depth_, gain_));
+        if (unit_matrices_) normalise_matrices(sublayer);
     }
 
     /// y (B, S, D) = formula of x (B, S, D), for a placement with one stream. `context` goes to the sublayer.
@@ -268,9 +270,11 @@ private:
         : sublayer(options),
           depth_(depth),
           gain_(placement.gain),
+          unit_matrices_(placement.unit_matrices),
           plan_(plan(formula, depth, placement.streams())),
           places_(detail::step_places(plan_, sums_terms)) {
         norm.width = sublayer.width();
+        norm.kind = placement.norm_or(norm.kind);
         for (const Plan::Norm& planned : plan_.norms) {
             norm.gain = planned.start;
             norms.add(prefix + norm_name(planned.slot).substr(4), N(norm));
@@ -296,7 +300,7 @@ private:
         if constexpr (requires { options.norms; }) {
             options.norms = placement.inside(depth);
             options.norm_epsilon = norm.epsilon;
-            options.norm_kind = norm.kind;
+            options.norm_kind = placement.norm_or(norm.kind);
         }
         return options;
     }
@@ -374,6 +378,7 @@ private:
 
     Depth depth_;
     double (*gain_)(Role, const Depth&);
+    bool unit_matrices_;
     Plan plan_;
     std::vector<detail::StepPlace> places_;
 };

@@ -228,7 +228,7 @@ protected:
                                                {&value, &gradients.value},
                                                {&out, &gradients.out}})
             linear->require_gradients(*gradient);
-        norms.require_own(name, detail::shape_of(cache.x), cache.norms, gradients.norms);
+        norms.require_own(name, detail::shape_of(cache.x), detail::shape_of(memory), cache.norms, gradients.norms);
         cache.filled = false;
         detail::reshape(dx, detail::shape_of(cache.x));
         if (dmemory) detail::reshape(*dmemory, detail::shape_of(memory));

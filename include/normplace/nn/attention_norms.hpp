@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What stands between attention's projections and its heads, and between its heads and W_o, when SublayerNorms asks for
-// it: norms of the queries, keys and values, head by head, a learned factor for each head's output, a norm of all
-// heads' outputs. What is not asked for has no parameters, and costs nothing.
+// it: norms of the queries, keys and values, head by head, a learned factor for each entry of queries and keys, one for
+// each head's output, a norm of all heads' outputs. What is not asked for has no parameters, and costs nothing.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <tuple>
 
+#include <normplace/nn/gate.hpp>
 #include <normplace/nn/norm.hpp>
 #include <normplace/placement/sublayer_norms.hpp>
 
@@ -28,20 +30,23 @@ public:
 
     struct Gradients {
         typename N::Gradients query_norm, key_norm, value_norm, heads_norm;
-        Vector<T> head_scale;  // (H), or empty
+        Vector<T> query_key_scale;  // (D), or empty
+        Vector<T> head_scale;       // (H), or empty
         template <class Self>
         static auto members(Self& self) {
             return std::make_tuple(named("query_norm", self.query_norm), named("key_norm", self.key_norm),
-                                   named("value_norm", self.value_norm), named("head_scale", self.head_scale),
-                                   named("heads_norm", self.heads_norm));
+                                   named("value_norm", self.value_norm), named("query_key_scale", self.query_key_scale),
+                                   named("head_scale", self.head_scale), named("heads_norm", self.heads_norm));
         }
     };
     struct Cache {
         typename N::Cache query, key, value, heads;
+        Activations<T> unscaled_query, unscaled_key;  // (B, S, D), (B, M, D), what query_key_scale multiplies; or empty
         Activations<T> mixed;  // (B, S, D), what W_o is given, or its gradient; empty where that is the heads' output
     };
 
     N query_norm, key_norm, value_norm;  ///< of K entries, or without parameters
+    Vector<T> query_key_scale;           ///< (D), sqrt(K) at the start, or empty
     Vector<T> head_scale;                ///< (H), 1 at the start, or empty
     N heads_norm;                        ///< of D entries, or without parameters
 
@@ -56,6 +61,10 @@ public:
         if (norms.key) key_norm = N(of_head);
         if (norms.value) value_norm = N(of_head);
         if (norms.heads) heads_norm = N(options);
+        if (norms.query_key_scale) {
+            query_key_scale.resize({width_});
+            query_key_scale.fill(std::sqrt(static_cast<T>(head_width())));
+        }
         if (norms.head_scale) {
             head_scale.resize({heads});
             head_scale.fill(T(1));
@@ -69,9 +78,11 @@ public:
 
     void forward_query(Activations<T>& query, Cache& cache) const {
         if (norms_.query) by_head(query, [&] { query_norm.forward(query, query, cache.query); });
+        scale_entries(query, cache.unscaled_query);
     }
     void forward_key(Activations<T>& key, Cache& cache) const {
         if (norms_.key) by_head(key, [&] { key_norm.forward(key, key, cache.key); });
+        scale_entries(key, cache.unscaled_key);
     }
     void forward_value(Activations<T>& value, Cache& cache) const {
         if (norms_.value) by_head(value, [&] { value_norm.forward(value, value, cache.value); });
@@ -79,6 +90,13 @@ public:
     /// Turns the gradients of the normalised queries, keys and values into those of what the projections gave.
     void backward(Activations<T>& dquery, Activations<T>& dkey, Activations<T>& dvalue, Cache& cache,
                   Gradients& gradients) const {
+        if (norms_.query_key_scale) {
+            const auto unscale = [&](const Activations<T>& unscaled, Activations<T>& d) {
+                detail::gate_backward(query_key_scale, unscaled, d, T(1), d, gradients.query_key_scale);
+            };
+            unscale(cache.unscaled_query, dquery);
+            unscale(cache.unscaled_key, dkey);
+        }
         if (norms_.query)
             by_head(dquery, [&] { query_norm.backward(dquery, dquery, cache.query, gradients.query_norm); });
         if (norms_.key) by_head(dkey, [&] { key_norm.backward(dkey, dkey, cache.key, gradients.key_norm); });
@@ -120,9 +138,15 @@ public:
     }
 
     /// @throws std::invalid_argument, in the words of `who`, when the cache or the gradients are not this layer's
-    void require_own(const char* who, const detail::Shape<3>& shape, const Cache& cache,
-                     const Gradients& gradients) const {
+    void require_own(const char* who, const detail::Shape<3>& shape, const detail::Shape<3>& memory_shape,
+                     const Cache& cache, const Gradients& gradients) const {
         if (after_heads()) detail::require_shape(who, "the cache's mixed", cache.mixed, shape);
+        if (norms_.query_key_scale) {
+            detail::require_shape(who, "the cache's unscaled_query", cache.unscaled_query, shape);
+            detail::require_shape(who, "the cache's unscaled_key", cache.unscaled_key, memory_shape);
+        }
+        detail::require_shape(who, "gradients.query_key_scale", gradients.query_key_scale,
+                              detail::shape_of(query_key_scale));
         detail::require_shape(who, "gradients.head_scale", gradients.head_scale, detail::shape_of(head_scale));
     }
 
@@ -137,6 +161,11 @@ private:
         detail::reshape(tensor, {shape[0], shape[1] * heads_, head_width()});
         body();
         detail::reshape(tensor, shape);
+    }
+    void scale_entries(Activations<T>& tensor, Activations<T>& unscaled) const {
+        if (!norms_.query_key_scale) return;
+        detail::copy(tensor, unscaled);
+        detail::gate_forward(query_key_scale, unscaled, tensor);
     }
     template <class Body>
     void over_rows(const Activations<T>& x, const Body& body) const {

@@ -24,7 +24,7 @@ struct DecoderOptions {
     bool bias = true;              ///< of the linear layers and of the norms
     double epsilon = 1e-5;
     Activation activation = relu;
-    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has none of its own
     std::size_t encoder_layers = 0;        ///< of the encoder that makes the memory; 0: as many as the decoder has
     /// E f(x)^2 of each of the 3L sublayers, as EncoderOptions has it.
     std::vector<double> branch_squares{};
@@ -231,7 +231,7 @@ public:
 /// Under placement P.
 template <class P, class T, class N = LayerNorm<T>>
 class Decoder : public AnyDecoder<T, N> {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_norm<P, N>());
 
 public:
     /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads

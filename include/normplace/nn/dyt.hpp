@@ -27,6 +27,7 @@ public:
     using Options = NormOptions;
     using SumsTerms = DyT;
     static constexpr auto name = "DyT";
+    static constexpr NormKind kind = NormKind::dyt;
 
     struct Gradients {
         Vector<T> alpha;  // (1)

@@ -26,7 +26,7 @@ struct EncoderOptions {
     double epsilon = 1e-5;
     Activation activation = relu;
     bool output_projection = true;
-    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm
+    NormKind norm = NormKind::layer_norm;  ///< where the norm is AnyNorm, and the placement has none of its own
     std::size_t decoder_layers = 0;        ///< of the decoder that reads this encoder's output; 0: there is none
     /// E f(x)^2 of each of the 2L sublayers, for a placement that starts by them (Admin): `predict<P>(model)` has them
     /// as `branch_squares()`. Empty: nobody knows.
@@ -122,7 +122,7 @@ public:
 /// Under placement P.
 template <class P, class T, class N = LayerNorm<T>>
 class EncoderLayer : public AnyEncoderLayer<T, N> {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_norm<P, N>());
 
 public:
     explicit EncoderLayer(const EncoderOptions& options, const Depth& depth = {})
@@ -184,7 +184,7 @@ public:
 /// Under placement P.
 template <class P, class T, class N = LayerNorm<T>>
 class Encoder : public AnyEncoder<T, N> {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_norm<P, N>());
 
 public:
     /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads

@@ -123,7 +123,7 @@ private:
 /// Under placement P.
 template <class P, class T, class N = LayerNorm<T>>
 class LanguageModel : public AnyLanguageModel<T, N> {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_norm<P, N>());
 
 public:
     /// @throws std::invalid_argument when a size is 0, or the width is not divisible by the number of heads

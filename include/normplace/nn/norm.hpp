@@ -39,32 +39,39 @@ enum class LearnedGain { each, beyond_one, length, none };
 
 struct LayerNormKind {
     static constexpr auto name = "LayerNorm";
+    static constexpr NormKind kind = NormKind::layer_norm;
     static constexpr RowNorm rows = RowNorm::centred_and_divided;
     static constexpr LearnedGain learned = LearnedGain::each;
 };
 struct RMSNormKind {
     static constexpr auto name = "RMSNorm";
+    static constexpr NormKind kind = NormKind::rms_norm;
     static constexpr RowNorm rows = RowNorm::divided;
     static constexpr LearnedGain learned = LearnedGain::each;
 };
 struct UnitOffsetLayerNormKind : LayerNormKind {
     static constexpr auto name = "UnitOffsetLayerNorm";
+    static constexpr NormKind kind = NormKind::unit_offset_layer_norm;
     static constexpr LearnedGain learned = LearnedGain::beyond_one;
 };
 struct UnitOffsetRMSNormKind : RMSNormKind {
     static constexpr auto name = "UnitOffsetRMSNorm";
+    static constexpr NormKind kind = NormKind::unit_offset_rms_norm;
     static constexpr LearnedGain learned = LearnedGain::beyond_one;
 };
 struct ScaleNormKind : RMSNormKind {
     static constexpr auto name = "ScaleNorm";
+    static constexpr NormKind kind = NormKind::scale_norm;
     static constexpr LearnedGain learned = LearnedGain::length;
 };
 struct UnitNormKind : RMSNormKind {
     static constexpr auto name = "UnitNorm";
+    static constexpr NormKind kind = NormKind::unit_norm;
     static constexpr LearnedGain learned = LearnedGain::none;
 };
 struct CentreNormKind : LayerNormKind {
     static constexpr auto name = "CentreNorm";
+    static constexpr NormKind kind = NormKind::centre_norm;
     static constexpr RowNorm rows = RowNorm::centred;
 };
 
@@ -83,6 +90,7 @@ public:
     using Options = NormOptions;
     using SumsTerms = Normalization;
     static constexpr auto name = Kind::name;
+    static constexpr NormKind kind = Kind::kind;
 
     struct Gradients {
         Vector<T> gain;  // as the layer's

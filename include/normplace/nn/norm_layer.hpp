@@ -10,7 +10,7 @@
 
 #include <normplace/detail/kernels.hpp>
 #include <normplace/nn/parameters.hpp>
-#include <normplace/placement/norm_kind.hpp>
+#include <normplace/placement/placement.hpp>
 
 namespace normplace {
 
@@ -25,7 +25,7 @@ struct NormOptions {
 
 /// What a norm has: `Scalar`, `Gradients`, `Cache`, a constructor from NormOptions, `forward(x, y, cache)` and
 /// `backward(dy, dx, cache, gradients)`, x, y, dy and dx each (B, S, D). Backward sets dx and adds to gradients. One
-/// that is made without options has no parameters.
+/// that is made without options has no parameters. Where it is of one of the library's kinds, it has that as `kind`.
 template <class N>
 concept NormLayer = std::default_initializable<N> && std::constructible_from<N, NormOptions> &&
     std::default_initializable<typename N::Cache> && std::default_initializable<typename N::Gradients> &&
@@ -46,5 +46,13 @@ concept SummingNorm = NormLayer<N> && std::same_as<typename N::SumsTerms, N> &&
     norm.forward_sum(terms, count, shape, out, cache);
     norm.backward_sum(in, factor, terms, count, out, cache, gradients);
 };
+
+/// Whether the norm's kind makes sense with the placement (explain_norm_kind); a norm without a kind does.
+template <class P, class N>
+constexpr bool explain_norm() {
+    if constexpr (requires { requires std::same_as<const NormKind, decltype(N::kind)>; })
+        return explain_norm_kind<P, N::kind>();
+    else return true;
+}
 
 }  // namespace normplace

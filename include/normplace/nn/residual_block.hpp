@@ -19,7 +19,7 @@ namespace normplace {
 ///     block.backward(dy, dx, cache, gradients);
 template <class P, class S, class N = LayerNorm<typename detail::SublayerScalar<S>::type>>
 class ResidualBlock : public AnyBlock<S, N> {
-    static_assert(explain_placement<P>());
+    static_assert(explain_placement<P>() && explain_norm<P, N>());
     static_assert(
         normplace::Sublayer<S>,
         "normplace: a sublayer needs Scalar, Options, Cache, Gradients, kind, width() and initialize(initializer).");

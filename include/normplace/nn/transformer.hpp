@@ -198,7 +198,7 @@ private:
 /// PE is the encoder's placement and PD the decoder's.
 template <class PE, class PD, class T, class N = LayerNorm<T>>
 class Transformer : public AnyTransformer<T, N> {
-    static_assert(explain_placement<PE>() && explain_placement<PD>());
+    static_assert(explain_placement<PE>() && explain_placement<PD>() && explain_norm<PE, N>() && explain_norm<PD, N>());
 
 public:
     /// @throws std::invalid_argument when a size is 0, the width is not divisible by the number of heads, or two

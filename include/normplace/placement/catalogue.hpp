@@ -240,12 +240,18 @@ struct LipsFormer {
 };
 
 /// A step from x towards f(x) on the unit sphere, with UnitNorm for the norm and a learned length for each channel,
-/// 0.05 at the start. The norms of its queries and keys, with factors of their own, are not here, nor is that it
-/// normalises its matrices after each step. Loshchilov et al. 2024, arXiv:2410.01131.
+/// 0.05 at the start. Queries and keys have length 1 and a learned factor s for each entry, which both share. The
+/// scores are sqrt(K) (s_qk o q) . (s_qk o k) with s_qk = 1 at the start: as s = sqrt(K) s_qk here, beside 1/sqrt(K),
+/// they are the same. The layers' matrices are unit vectors along the model width, at the start and after each training
+/// step. Not here: the factors of the hidden units, which a ReLU hands on to W_2, and of the logits, which are the
+/// lengths of the readout's rows. Loshchilov et al. 2024, arXiv:2410.01131.
 struct NGPT {
     static constexpr auto name = "ngpt";
     static constexpr auto formula = norm(x + gate("alpha", 0.05) * (norm<"branch">(f(x)) - x));
     static constexpr bool final_norm = false;
+    static constexpr auto norm_kind = NormKind::unit_norm;
+    static constexpr bool unit_matrices = true;
+    static SublayerNorms inside(const Depth&) { return {.query = true, .key = true, .query_key_scale = true}; }
 };
 
 /// Pre-LN with a norm on queries and keys, head by head. Dehghani et al. 2023, arXiv:2302.05442; Henry et al. 2020,

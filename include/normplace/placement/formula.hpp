@@ -326,6 +326,30 @@ constexpr bool has_norm_start(const Formula& formula) {
     return false;
 }
 
+/// Whether a norm's argument has both f and a stream with a factor of its own, as in norm(alpha * x + f(x)).
+constexpr bool weighs_stream_in_norm(const Formula& formula) {
+    // Of what stands below a node, outside other norms and f: f itself, a stream, a stream that is multiplied.
+    std::array<bool, Formula::most_nodes> f{}, stream{}, weighed{};
+    for (std::size_t i = 0; i < formula.size; ++i) {  // operands stand first
+        const Node& node = formula.nodes[i];
+        const bool multiplied = node.kind == Node::Kind::scaled || node.kind == Node::Kind::gated;
+        switch (node.kind) {
+            case Node::Kind::stream: stream[i] = true; break;
+            case Node::Kind::sublayer: f[i] = true; break;
+            case Node::Kind::norm:
+                if (f[node.first] && weighed[node.first]) return true;
+                break;
+            default:
+                for (const std::size_t operand : {node.first, multiplied ? node.first : node.second}) {
+                    f[i] = f[i] || f[operand];
+                    stream[i] = stream[i] || stream[operand];
+                    weighed[i] = weighed[i] || weighed[operand] || (multiplied && stream[operand]);
+                }
+        }
+    }
+    return false;
+}
+
 /// Whether it is not the same everywhere in a stack.
 constexpr bool depends_on_depth(const Formula& formula) {
     for (std::size_t i = 0; i < formula.size; ++i) {

@@ -37,9 +37,10 @@ constexpr std::string_view name(NormKind kind) {
     return "unknown";
 }
 
+/// Whether it divides a row by its size, so that a factor on the whole row changes nothing.
+constexpr bool divides_by_size(NormKind kind) { return kind != NormKind::centre_norm && kind != NormKind::dyt; }
+
 /// Whether what it gives has second moment 1, at the start.
-constexpr bool normalises(NormKind kind) {
-    return kind != NormKind::centre_norm && kind != NormKind::unit_norm && kind != NormKind::dyt;
-}
+constexpr bool normalises(NormKind kind) { return divides_by_size(kind) && kind != NormKind::unit_norm; }
 
 }  // namespace normplace

@@ -86,7 +86,9 @@ inline std::string to_string(const SublayerNorms& inside) {
                                          {inside.heads, "heads"},
                                          {inside.hidden, "hidden"}})
         if (there_is) text += (text.empty() ? "norms inside f: " : ", ") + std::string(name);
-    if (inside.head_scale) text += std::string(text.empty() ? "" : ", ") + "a factor for each head";
+    for (const auto& [there_is, name] : {std::pair{inside.query_key_scale, "a factor for each entry of query and key"},
+                                         {inside.head_scale, "a factor for each head"}})
+        if (there_is) text += (text.empty() ? "" : ", ") + std::string(name);
     return text;
 }
 
@@ -101,6 +103,7 @@ inline std::string to_string(const AnyPlacement& placement) {
             anywhere.query |= attends && inside.query;
             anywhere.key |= attends && inside.key;
             anywhere.value |= attends && inside.value;
+            anywhere.query_key_scale |= attends && inside.query_key_scale;
             anywhere.heads |= attends && inside.heads;
             anywhere.head_scale |= attends && inside.head_scale;
             anywhere.hidden |= !attends && inside.hidden;

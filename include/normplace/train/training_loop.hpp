@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <normplace/nn/cross_entropy.hpp>
+#include <normplace/nn/unit_matrices.hpp>
 #include <normplace/train/gradient_clipping.hpp>
 #include <normplace/train/optimizer.hpp>
 #include <normplace/train/schedule.hpp>
@@ -37,6 +38,7 @@ struct TrainingOptions {
     /// loss of a uniform guess, is more than what most models begin with.
     double largest_loss = std::numeric_limits<double>::infinity();
     std::size_t window = 20;
+    bool unit_matrices = false;  ///< normalise_matrices after each step: AnyPlacement::unit_matrices says who wants it
 };
 
 struct StepResult {
@@ -70,7 +72,7 @@ public:
     }
 
     /// Sets the gradients to 0, calls `compute(batch)` for each batch of the step, scales the gradients to those of the
-    /// mean loss, clips, and updates the parameters.
+    /// mean loss, clips, and updates the parameters; then normalises matrices, where that is asked for.
     ///
     /// `compute` adds to the gradients those of the loss SUMMED over the tokens of the batch and returns that sum,
     /// which is what cross_entropy_sum does at its default denominator: how many tokens to divide by is known only when
@@ -125,6 +127,7 @@ private:
             options_.clip_norm > 0.0 ? detail::clip_factor(result.gradient_norm, options_.clip_norm) : 1.0;
         scale_gradients(parameters_, clip / tokens);
         optimizer_.step(result.learning_rate);
+        if (options_.unit_matrices) normalise_matrices(parameters_);
         return result;
     }
 
