@@ -64,6 +64,20 @@ void check_bounds(const Initialization& initialization, double bound, double que
     }
 }
 
+/// Every matrix of every layer, with three standard errors.
+template <class P>
+void check_within(const ReferenceModel& model, std::size_t seed_count, double bound) {
+    const GradientReport predicted = predict<P>(model), measured = measure<P>(model, {.seeds = seed_count});
+    for (std::size_t l = 0; l < model.layers; ++l) {
+        CAPTURE(l);
+        const LayerReport &p = predicted.layers[l], &m = measured.layers[l];
+        for (const auto weight : {&LayerReport::wq, &LayerReport::wk, &LayerReport::wv, &LayerReport::wo,
+                                  &LayerReport::w1, &LayerReport::w2})
+            CHECK(std::abs((p.*weight).norm - (m.*weight).norm) <
+                  bound * (m.*weight).norm + 3.0 * (m.*weight).standard_error);
+    }
+}
+
 }  // namespace
 
 TEST_CASE("Xavier: every matrix within 5 %, W_q and W_k within 20 % or, for Post-LN, 35 %") {
@@ -95,13 +109,21 @@ TEST_CASE("keys that resemble their neighbours compete as fewer") {
     ReferenceModel model{.layers = 3, .width = 128, .heads = 4, .feed_forward = 128, .sequence = 128, .batch = 2};
     model.causal = true;
     model.initialization = Initialization::pytorch();
-    const GradientReport predicted = predict<ResPostNorm>(model), measured = measure<ResPostNorm>(model, {.seeds = 48});
-    for (std::size_t l = 0; l < model.layers; ++l) {
-        CAPTURE(l);
-        const LayerReport &p = predicted.layers[l], &m = measured.layers[l];
-        for (const auto weight : {&LayerReport::wq, &LayerReport::wk, &LayerReport::wv, &LayerReport::wo,
-                                  &LayerReport::w1, &LayerReport::w2})
-            CHECK(std::abs((p.*weight).norm - (m.*weight).norm) <
-                  0.06 * (m.*weight).norm + 3.0 * (m.*weight).standard_error);
-    }
+    check_within<ResPostNorm>(model, 48, 0.06);
+}
+
+TEST_CASE("scores are products of few components") {
+    // Of 8 in each head. With queries of one length and pairs of them of one correlation W_k of the first layer is 13 %
+    // too low, and its W_q 7 %.
+    const ReferenceModel model{
+        .layers = 3, .width = 128, .heads = 16, .feed_forward = 128, .sequence = 128, .batch = 1};
+    check_within<PostLN>(model, 32, 0.04);
+}
+
+TEST_CASE("attention near a plain average maps the differences between its queries linearly") {
+    // Peri-LN carries on at full size what is left of them. Had it as many dimensions as the tokens, W_q and W_k of the
+    // second layer would be 11 to 12 % too low.
+    ReferenceModel model{.layers = 2, .width = 128, .heads = 2, .feed_forward = 128, .sequence = 256, .batch = 1};
+    model.initialization = Initialization::pytorch();
+    check_within<PeriLN>(model, 64, 0.03);
 }
