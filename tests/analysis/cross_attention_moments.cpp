@@ -32,12 +32,15 @@ TEST_CASE("a memory that covaries as the queries do gives self-attention, and it
     SoftmaxTable table;
     AttentionMoments self(layout, scales_of(64.0), table);
     CrossAttentionMoments cross(layout, memory, scales_of(64.0), table);
-    const TokenKernel expected = self.forward(input, memory.fluctuation), output = cross.forward(input, memory.fluctuation);
+    const TokenKernel expected = self.forward(input, memory.fluctuation),
+                      output = cross.forward(input, memory.fluctuation);
     const TokenKernel back = self.backward(gradient), to_queries = cross.backward(gradient);
     for (std::size_t e = 0; e < 3; ++e) {
         CHECK(output[e] == doctest::Approx(expected[e]).epsilon(1e-12));
         CHECK(to_queries[e] + memory.gradient[e] == doctest::Approx(back[e]).epsilon(1e-12));
     }
+    CHECK(cross.transfer() == doctest::Approx(self.transfer()).epsilon(1e-12));
+    CHECK(cross.fresh(memory.fluctuation) == doctest::Approx(self.fresh(memory.fluctuation)).epsilon(1e-12));
     const AttentionSquares &a = cross.squares, &b = self.squares;
     CHECK(a.wq == doctest::Approx(b.wq).epsilon(1e-12));
     CHECK(a.wk == doctest::Approx(b.wk).epsilon(1e-12));

@@ -104,7 +104,8 @@ public:
     }
     /// The variance of that covariance from pair to pair, nothing for a token with itself.
     double fluctuation(const QueryRatios& other, double covariance, double pair_variance) const {
-        return pair_variance * (root_ * root_ - covariance) * (other.root_ * other.root_ - covariance);
+        const double u = root_ * root_ - covariance, other_u = other.root_ * other.root_ - covariance;
+        return pair_variance * std::fmax(u * other_u, 0.0);
     }
 
 private:
@@ -178,17 +179,16 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
     }
     state.heads = TokenKernel(input.size());
     const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
-    TokenKernel following(input.size());
+    state.following = TokenKernel(input.size());
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
         double term = score * (state.mean2[e] - state.mean[e] * state.mean[e]);
         if (term != 0.0) {
             const SoftmaxMoments::Ratios::Values ratio = ratios[i].with(ratios[j], input[e]);
-            following[e] = scales.value * term * ratio.response;
+            state.following[e] = scales.value * term * ratio.response;
             term *= ratio.overlap;
         }
         state.heads[e] = scales.value * (state.mean[e] + term);
     });
-    state.following = mean_within(layout, following).different;
 }
 
 inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const AttentionScales& scales,

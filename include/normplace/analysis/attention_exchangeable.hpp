@@ -19,10 +19,8 @@ inline void attend_exchangeable(const TokenLayout& layout, const AttentionScales
     const SoftmaxMoments& softmax = state.softmax[0];
     const double m2 = softmax.concentration, overlap = softmax.overlap(q > 0.0 ? c / q : 0.0);
     state.heads = {scales.value * (c + m2 * (q - c)), scales.value * (c + overlap * (q - c)), scales.value * e};
-    const double spread = q - c;
-    state.following = n > 1.0 && q > 0.0
-                          ? scales.value * scales.query * scales.key * spread * spread * softmax.response_overlap(c / q)
-                          : 0.0;
+    const double spread = q - c, response = n > 1.0 && q > 0.0 ? softmax.response_overlap(c / q) : 0.0;
+    state.following = {0.0, scales.value * scales.query * scales.key * spread * spread * response, 0.0};
 }
 
 /// From the gradient of the heads' output (g, gc, ge), with ov and its derivative at r:

@@ -48,17 +48,20 @@ namespace detail {
 /// of the values by weights of its own.
 class AttentionFluctuation {
 public:
-    /// @param following d out_ij / d in_ij
+    /// @param keys how many, on average
+    /// @param keys_relative how the covariances of their tokens fluctuate
+    /// @param following d heads_ij / d in_ij, on average over pairs of different queries
+    /// @param heads, output means of the heads' covariances, and of those behind the norm of heads and W_o
     void set(const AttentionScales& scales, double keys, const Fluctuation& queries, double keys_relative,
-             double following, double spread) {
-        const double followed = following * queries.spread;
+             double following, const WithinMean& heads, const WithinMean& output) {
+        const double spread = heads.same - heads.different, followed = following * queries.spread;
         share_ = spread > 0.0 ? std::fmin(followed / spread, 1.0) : 0.0;
-        transfer_ = queries.spread > 0.0 ? share_ * spread / queries.spread : 0.0;
+        transfer_ = queries.spread > 0.0 ? share_ * (output.same - output.different) / queries.spread : 0.0;
         // tr C^4 / (tr C^2)^2 of n keys that scatter in 1/relative dimensions, times these.
         const double c = keys_relative > 0.0 ? 1.0 / (keys * keys_relative) : 0.0;
         const double covariance = (1.0 + c * (6.0 + c * (6.0 + c))) / ((1.0 + c) * (1.0 + c));
         const double follows = (3.0 + covariance / scales.heads) / scales.width;
-        const double differs = 2.0 / scales.width + keys_relative + 1.0 / (keys * scales.heads), rest = 1.0 - share_;
+        const double differs = 2.0 / scales.width + keys_relative, rest = 1.0 - share_;
         fresh_ = share_ * share_ * follows + rest * rest * differs + 2.0 * share_ * rest * 3.0 / scales.width;
     }
     double transfer() const { return transfer_; }
@@ -74,7 +77,7 @@ struct AttentionState {
     TokenKernel mean, mean2;              // A K A^T and A (K o K) A^T; blocks only
     std::vector<SoftmaxMoments> softmax;  // for each class of queries
     double pair_variance = 0.0;   // of the covariance of two different tokens, relative to their difference squared
-    double following = 0.0;       // d heads_ij / d input_ij, on average over pairs of different queries
+    TokenKernel following;        // d heads_ij / d input_ij, of different queries
     double score_variance = 0.0;  // the largest variance of one query's scores over its keys
 };
 

@@ -58,21 +58,27 @@ public:
         const Fluctuation& fluctuation = memory_.fluctuation;
         pair_variance_ = fluctuation.relative * spread_ * spread_;
         mean_square_over_square_mean_ = std::exp(fluctuation.log_spread);
-        heads_ = TokenKernel(input.size());
+        heads_ = following_ = TokenKernel(input.size());
+        const double score = scales_.query * scales_.key, unit = keys > 1.0 ? (keys - 1.0) / (keys * keys) : 0.0;
         const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout_, input, softmax_);
         for_each_pair([&](std::size_t entry, std::size_t i, std::size_t j, bool within) {
-            heads_[entry] =
-                scales_.value * (within ? c + share(ratios[i].with(ratios[j], input[entry]).overlap) * spread_ : e) +
-                scales_.value * scales_.query * scales_.key * input[entry] * other_keys(i, j);
+            const double others = scales_.value * score * other_keys(i, j);
+            heads_[entry] = scales_.value * e + others * input[entry];
+            if (!within) return;
+            const SoftmaxMoments::Ratios::Values ratio = ratios[i].with(ratios[j], input[entry]);
+            heads_[entry] += scales_.value * (c - e + share(ratio.overlap) * spread_);
+            following_[entry] = others + scales_.value * score * spread_ * spread_ * unit * ratio.response;
         });
+        const WithinMean heads = mean_within(layout_, heads_);
         heads_norm_.forward(layout_, scales_, heads_);
         TokenKernel output = heads_;
         for (double& k : output) k *= scales_.out;
+        fluctuation_.set(scales_, keys, queries, memory_.fluctuation.relative,
+                         mean_within(layout_, following_).different, heads, mean_within(layout_, output));
         return output;
     }
-    /// The average over the memory does not follow the queries noticeably.
-    double transfer() const override { return 0.0; }
-    double fresh(const Fluctuation&) const override { return 2.0 / scales_.width + memory_.fluctuation.relative; }
+    double transfer() const override { return fluctuation_.transfer(); }
+    double fresh(const Fluctuation&) const override { return fluctuation_.fresh(); }
     double norm_variance() const override {
         return (scales_.output_projection && !scales_.norms.heads ? 4.0 : 2.0) / scales_.width;
     }
@@ -167,7 +173,8 @@ private:
     SoftmaxTable& table_;
     detail::ProjectionNorms projections_;
     detail::HeadsNorm heads_norm_;
-    TokenKernel input_, heads_;
+    TokenKernel input_, heads_, following_;
+    detail::AttentionFluctuation fluctuation_;
     std::vector<SoftmaxMoments> softmax_;
     double spread_ = 0.0, score_variance_ = 0.0;
     double query_pair_variance_ = 0.0, pair_variance_ = 0.0, mean_square_over_square_mean_ = 1.0;

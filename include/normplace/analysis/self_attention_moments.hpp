@@ -38,20 +38,17 @@ public:
         pair_variance_ = fluctuation.relative * fluctuation.spread * fluctuation.spread;
         mean_square_over_square_mean_ = std::exp(fluctuation.log_spread);
         const double score = scales_.query * scales_.key;
-        TokenKernel others(input.size());
         layout_.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-            others[e] = scales_.value * score * other_keys(i, j);
-            state_.heads[e] += others[e] * input_[e];
+            const double others = scales_.value * score * other_keys(i, j);
+            state_.following[e] += others;
+            state_.heads[e] += others * input_[e];
         });
-        const double following = state_.following + mean_within(layout_, others).different;
         const WithinMean heads = mean_within(layout_, state_.heads);
         heads_norm_.forward(layout_, scales_, state_.heads);
         TokenKernel output = state_.heads;
         for (double& k : output) k *= scales_.out;
-        const WithinMean normed = mean_within(layout_, output);
-        const double spread = heads.same - heads.different, out_spread = normed.same - normed.different;
-        fluctuation_.set(scales_, static_cast<double>(layout_.sequence()), fluctuation, fluctuation.relative,
-                         spread > 0.0 ? following * out_spread / spread : 0.0, out_spread);
+        fluctuation_.set(scales_, keys_on_average(), fluctuation, fluctuation.relative,
+                         mean_within(layout_, state_.following).different, heads, mean_within(layout_, output));
         return output;
     }
     double transfer() const override { return fluctuation_.transfer(); }
@@ -108,6 +105,10 @@ public:
     const TokenKernel& output_gradient() const { return output_gradient_; }
 
 private:
+    double keys_on_average() const {
+        const double n = static_cast<double>(layout_.sequence());
+        return scales_.causal ? 0.5 * (n + 1.0) : n;
+    }
     double other_keys(std::size_t i, std::size_t j) const {
         const auto spread = [&](std::size_t token) {
             return 1.0 - state_.softmax[state_.softmax.size() == 1 ? 0 : token].concentration;

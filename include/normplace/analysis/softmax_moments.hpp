@@ -76,7 +76,7 @@ struct SoftmaxMoments {
         const double quadratic = std::fmin(second, rise - low), rest = rise - low - quadratic;
         result.quadratic = quadratic / unit;
         result.linear = low / unit;
-        if (!(rest > 1e-6 * rise)) {
+        if (!(rest > 1e-6 * std::fabs(rise))) {
             result.linear += rest / unit;
             return result;
         }
@@ -229,17 +229,18 @@ public:
     /// to a relative 1e-3 from K = 4 up. A change of q along itself scales all scores, others change each key's by
     /// itself, which makes the response 1/K radial.
     SoftmaxMoments at(double n, double v, double head_width) {
-        SoftmaxMoments result = at(n, v);
-        if (!(n > 1.0) || !(v > 0.0)) return result;
+        if (!(n > 1.0) || !(v > 0.0)) return at(n, v);
         // Wilson and Hilferty: the cube root of |q|^2/K is normal. Five nodes of Gauss and Hermite.
         constexpr double nodes[] = {-2.8569700138728056, -1.3556261799742659, 0.0, 1.3556261799742659,
                                     2.8569700138728056};
         constexpr double weights[] = {0.011257411327720689, 0.22207592200561264, 0.53333333333333333,
                                       0.22207592200561264, 0.011257411327720689};
         const double variance = 2.0 / (9.0 * head_width);
+        SoftmaxMoments result;
+        result.count = n;
+        result.variance = v;
+        result.concentration = 0.0;
         result.freedom = 1.0 / head_width;
-        result.concentration = result.response = result.radial = 0.0;
-        result.slope = result.curvature = result.key_response = 0.0;
         for (std::size_t i = 0; i < 5; ++i) {
             const double root = std::fmax(1.0 - variance + nodes[i] * std::sqrt(variance), 0.0);
             const double square = root * root * root;
