@@ -3,10 +3,10 @@
 
 #include <normplace/analysis/predict.hpp>
 #include <normplace/io/progress.hpp>
-#include <normplace/measure/measure.hpp>
 #include <normplace/placement/visit.hpp>
 
 #include "../shared/files.hpp"
+#include "../shared/measurement.hpp"
 
 namespace accuracy {
 

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <normplace/analysis/predict.hpp>
 #include <normplace/io/progress.hpp>
-#include <normplace/measure/measure.hpp>
 #include <normplace/placement/visit.hpp>
 
 #include "../shared/files.hpp"
 #include "../shared/first_step.hpp"
+#include "../shared/measurement.hpp"
 
 namespace profile {
 

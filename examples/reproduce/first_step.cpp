@@ -5,9 +5,9 @@
 #include <cmath>
 #include <normplace/analysis/first_step.hpp>
 #include <normplace/analysis/warm_up_advice.hpp>
-#include <normplace/measure/first_step.hpp>
 #include <normplace/placement/catalogue.hpp>
 
+#include "../shared/measurement.hpp"
 #include "page_parts.hpp"
 #include "statistics.hpp"
 

@@ -8,10 +8,10 @@
 #include <normplace/detail/blas.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/io/progress.hpp>
-#include <normplace/measure/short_training.hpp>
 #include <normplace/placement/visit.hpp>
 
 #include "../shared/first_step.hpp"
+#include "../shared/measurement.hpp"
 
 namespace warmup {
 

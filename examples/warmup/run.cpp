@@ -9,12 +9,12 @@
 #include <normplace/analysis/token_batch.hpp>
 #include <normplace/detail/parallel.hpp>
 #include <normplace/io/progress.hpp>
-#include <normplace/measure/first_step.hpp>
 #include <normplace/placement/visit.hpp>
 #include <numeric>
 
 #include "../shared/files.hpp"
 #include "../shared/first_step.hpp"
+#include "../shared/measurement.hpp"
 
 namespace warmup {
 
