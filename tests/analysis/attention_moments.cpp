@@ -84,6 +84,49 @@ TEST_CASE("a sequence in which every token stands twice attends as if each stood
         CHECK(squares_twice.*square == doctest::Approx(squares.*square).epsilon(1e-10));
 }
 
+// Of tokens that all differ, and in size as well.
+TokenKernel uneven(const TokenLayout& layout) {
+    const double ends[] = {0.9, -0.4, 0.2, 0.6}, sizes[] = {1.0, 0.7, 1.4, 1.1};
+    TokenKernel kernel = spread_out(layout, 0.0, 0.0, 0.1);
+    for (const TokenLayout::Block& block : layout.blocks())
+        for (std::size_t i = 0; block.within && i < 4; ++i)
+            for (std::size_t j = 0; j < 4; ++j)
+                kernel[block.first + 4 * i + j] = 0.2 + ends[i] * ends[j] + (i == j ? sizes[i] : 0.0);
+    return kernel;
+}
+
+TEST_CASE("a query with one key has no weights to vary, whatever the scores") {
+    SoftmaxTable table;
+    const TokenLayout layout = TokenLayout::by_position(2, 4);
+    const TokenKernel input = uneven(layout);
+    AttentionScales scales = xavier(64.0, true);
+    scales.query = 3.0;
+    detail::AttentionState state;
+    detail::attend_blocks(layout, scales, input, table, state);
+    double sum = 0.0;
+    for (std::size_t j = 0; j < 4; ++j) {
+        CAPTURE(j);
+        sum += input[j];
+        CHECK(state.heads[j] == doctest::Approx(sum / static_cast<double>(j + 1)).epsilon(1e-12));
+        CHECK(state.heads[4 * j] == doctest::Approx(state.heads[j]).epsilon(1e-12));
+    }
+    CHECK(state.heads[5] > 1.1 * state.mean[5]);  // others have
+}
+
+TEST_CASE("the values get back what they have brought: <V, dV> = <heads, dheads>") {
+    SoftmaxTable table;
+    for (const bool causal : {false, true}) {
+        CAPTURE(causal);
+        const TokenLayout layout = TokenLayout::by_position(2, 4);
+        const TokenKernel input = uneven(layout), gradient = spread_out(layout, 1.0, 0.3, 0.2);
+        detail::AttentionState state;
+        AttentionSquares squares;
+        detail::attend_blocks(layout, xavier(64.0, causal), input, table, state);
+        detail::attend_blocks_backward(layout, xavier(64.0, causal), input, state, gradient, squares);
+        CHECK(squares.wv == doctest::Approx(64.0 * 64.0 * layout.inner(gradient, state.heads)).epsilon(1e-12));
+    }
+}
+
 TEST_CASE("at full token alignment W_q and W_k get no gradient, W_v does (Noci et al. 2022)") {
     SoftmaxTable table;
     for (const TokenLayout& layout : {TokenLayout::exchangeable(2, 8), TokenLayout::by_position(2, 8)})

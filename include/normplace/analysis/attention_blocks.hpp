@@ -4,11 +4,15 @@
 // that attention takes when all scores are equal, row i over its n_i keys (all, or those up to i); o is the elementwise
 // product. To second order in the scores, sc = s_q s_k:
 //
-//     M = A K A^T, M2 = A (K o K) A^T;   heads = s_v [M + sc K o (M2 - M o M)]
-//     H = G o K, P = ((A K) o (A K)) A^T, T = M2 - P - P^T + M o M, X = A^T((A K) o (H A))
-//     value gradient  A^T G A + sc [(A^T H A) o K - A^T (H o M) A]
+//     M = A K A^T, M2 = A (K o K) A^T, P = ((A K) o (A K)) A^T, T = M2 - P - P^T + M o M
+//     heads = s_v [M + sc K o T]
+//     H = G o K, X = A^T((A K) o (H A)), Y = (A^T H A) o K - X - X^T + A^T (H o M) A
+//     value gradient  A^T G A + sc Y
 //     query gradient  s_k s_v G o T
-//     key gradient    s_q s_v [(A^T H A) o K - X - X^T + A^T (H o M) A]
+//     key gradient    s_q s_v Y
+//
+// T is the mean over both queries' keys of K_jj' times itself less the means over either query's keys: a query with one
+// key has no weights to vary.
 //
 // Every term beyond the average belongs to one pair of queries, so it can be carried to the value that it has for
 // exchangeable tokens exactly: the ratio is that of the softmax's overlap (or response) at the score variance of the
@@ -134,40 +138,54 @@ struct Keys {
 inline std::vector<Keys> keys_of_queries(const TokenLayout& layout, const UniformAverage& average,
                                          const TokenKernel& input, const AttentionState& state) {
     std::vector<Keys> result(layout.classes());
-    const std::size_t size = layout.sequence();
-    TokenKernel rows(size * size);
     for (const TokenLayout::Block& block : layout.blocks()) {
         if (!block.within) continue;
-        for (std::size_t e = 0; e < size * size; ++e) rows[e] = input[block.first + e];
-        average.left(rows.data());
-        for (std::size_t e = 0; e < size * size; ++e) rows[e] *= rows[e];
-        average.right(rows.data());
         double second_moments = 0.0;  // of the first keys, as many as are counted
         std::size_t counted = 0;
-        for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t i = 0; i < block.size; ++i) {
             while (counted < average.keys(i)) second_moments += input[layout.diagonal(block.row + counted++)];
-            const std::size_t e = i * (size + 1);
-            const double n = static_cast<double>(counted), mean = state.mean[block.first + e];
-            const double variance = second_moments / n - mean;
-            const double squares = state.mean2[block.first + e] - 2.0 * rows[e] + mean * mean;
+            const std::size_t e = block.first + i * (block.size + 1);
+            const double n = static_cast<double>(counted), variance = second_moments / n - state.mean[e];
             if (!(n > 1.0) || !(variance > 0.0)) continue;
-            const double others = std::fmax(std::fmin(variance * variance / squares, n - 1.0), 1.0);
+            const double others = std::fmax(std::fmin(variance * variance / state.square[e], n - 1.0), 1.0);
             result[block.row + i] = {1.0 + others, variance * (1.0 + others) / others};
         }
     }
     return result;
 }
 
+/// M and T.
+inline void average_keys(const TokenLayout& layout, const UniformAverage& average, const TokenKernel& input,
+                         AttentionState& state) {
+    const std::size_t area = layout.sequence() * layout.sequence();
+    state.mean = input;
+    state.square = TokenKernel(input.size());
+    TokenKernel rows(area), columns(area);
+    for (const TokenLayout::Block& block : layout.blocks()) {
+        double* const mean = &state.mean[block.first];
+        double* const square = &state.square[block.first];
+        for (std::size_t e = 0; e < area; ++e) {
+            square[e] = mean[e] * mean[e];
+            rows[e] = columns[e] = mean[e];
+        }
+        average.both(mean);
+        average.both(square);
+        average.left(rows.data());
+        average.right(columns.data());
+        for (std::size_t e = 0; e < area; ++e) {
+            rows[e] *= rows[e];
+            columns[e] *= columns[e];
+        }
+        average.right(rows.data());
+        average.left(columns.data());
+        for (std::size_t e = 0; e < area; ++e) square[e] += mean[e] * mean[e] - rows[e] - columns[e];
+    }
+}
+
 inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scales, const TokenKernel& input,
                           SoftmaxTable& table, AttentionState& state) {
     const UniformAverage average(layout.sequence(), scales.causal);
-    state.mean = input;
-    state.mean2 = TokenKernel(input.size());
-    for (std::size_t e = 0; e < input.size(); ++e) state.mean2[e] = input[e] * input[e];
-    for (const TokenLayout::Block& block : layout.blocks()) {
-        average.both(&state.mean[block.first]);
-        average.both(&state.mean2[block.first]);
-    }
+    average_keys(layout, average, input, state);
     const double score = scales.query * scales.key;
     state.softmax.resize(layout.classes());
     state.score_variance = 0.0;
@@ -181,7 +199,7 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
     const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
     state.following = TokenKernel(input.size());
     layout.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
-        double term = score * (state.mean2[e] - state.mean[e] * state.mean[e]);
+        double term = score * state.square[e];
         if (term != 0.0) {
             const SoftmaxMoments::Ratios::Values ratio = ratios[i].with(ratios[j], input[e]);
             state.following[e] = scales.value * term * ratio.response;
@@ -191,6 +209,34 @@ inline void attend_blocks(const TokenLayout& layout, const AttentionScales& scal
     });
 }
 
+/// Y of one block, from H to its value at the keys.
+class Scattered {
+public:
+    explicit Scattered(std::size_t area) : h_(area), hm_(area), x_(area), x_transposed_(area) {}
+    void set(std::size_t e, double h, double mean) {
+        h_[e] = x_[e] = x_transposed_[e] = h;
+        hm_[e] = h * mean;
+    }
+    /// @param rows, columns A K and K A^T
+    void scatter(const UniformAverage& average, const TokenKernel& rows, const TokenKernel& columns) {
+        // X = A^T((A K) o (H A)) and, for X^T, the same from the other side.
+        average.right_adjoint(x_.data());
+        average.left_adjoint(x_transposed_.data());
+        for (std::size_t e = 0; e < x_.size(); ++e) {
+            x_[e] *= rows[e];
+            x_transposed_[e] *= columns[e];
+        }
+        average.left_adjoint(x_.data());
+        average.right_adjoint(x_transposed_.data());
+        average.both_adjoint(h_.data());
+        average.both_adjoint(hm_.data());
+    }
+    double at(std::size_t e, double k) const { return h_[e] * k - x_[e] - x_transposed_[e] + hm_[e]; }
+
+private:
+    TokenKernel h_, hm_, x_, x_transposed_;
+};
+
 inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const AttentionScales& scales,
                                           const TokenKernel& input, const AttentionState& state,
                                           const TokenKernel& heads_gradient, AttentionSquares& squares) {
@@ -198,22 +244,15 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
     const UniformAverage average(size, scales.causal);
     const double score = scales.query * scales.key;
     const std::vector<QueryRatios> ratios = query_ratios(layout, input, state.softmax);
-    TokenKernel gradient(input.size()), rows(area), columns(area), p(area), p_transposed(area), value(area),
-        value_h(area), value_hm(area), key_h(area), key_hm(area), x(area), x_transposed(area);
+    TokenKernel gradient(input.size()), rows(area), columns(area), value(area);
+    Scattered to_values(area), to_keys(area);
     for (const TokenLayout::Block& block : layout.blocks()) {
         const double* const k = &input[block.first];
         const double* const g = &heads_gradient[block.first];
         const double* const m = &state.mean[block.first];
-        const double* const m2 = &state.mean2[block.first];
         for (std::size_t e = 0; e < area; ++e) rows[e] = columns[e] = k[e];  // to be A K and K A^T
         average.left(rows.data());
         average.right(columns.data());
-        for (std::size_t e = 0; e < area; ++e) {
-            p[e] = rows[e] * rows[e];
-            p_transposed[e] = columns[e] * columns[e];
-        }
-        average.right(p.data());
-        average.left(p_transposed.data());
 
         double wq = 0.0, bq = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
@@ -221,33 +260,22 @@ inline TokenKernel attend_blocks_backward(const TokenLayout& layout, const Atten
             const auto [overlap, response, key, slope] = ratios[i].with(ratios[j], k[e]);
             const double fluctuating =
                 block.within ? slope * ratios[i].fluctuation(ratios[j], k[e], state.pair_variance) : 0.0;
-            const double to_query = scales.key * scales.value * g[e] * (m2[e] - p[e] - p_transposed[e] + m[e] * m[e]);
+            const double to_query = scales.key * scales.value * g[e] * state.square[block.first + e];
             const double query = response * to_query;
             wq += query * k[e] + fluctuating * to_query;
             bq += query;
             gradient[block.first + e] = scales.query * query;
             value[e] = g[e];
-            value_h[e] = score * overlap * g[e];
-            value_hm[e] = value_h[e] * m[e];
-            key_h[e] = scales.query * scales.value * (key + fluctuating) * g[e];
-            key_hm[e] = key_h[e] * m[e];
-            x[e] = x_transposed[e] = key_h[e];
+            to_values.set(e, score * overlap * g[e], m[e]);
+            to_keys.set(e, scales.query * scales.value * (key + fluctuating) * g[e], m[e]);
         }
-        // X = A^T((A K) o (H A)) and, for X^T, the same from the other side.
-        average.right_adjoint(x.data());
-        average.left_adjoint(x_transposed.data());
-        for (std::size_t e = 0; e < area; ++e) {
-            x[e] *= rows[e];
-            x_transposed[e] *= columns[e];
-        }
-        average.left_adjoint(x.data());
-        average.right_adjoint(x_transposed.data());
-        for (TokenKernel* kernel : {&value, &value_h, &value_hm, &key_h, &key_hm}) average.both_adjoint(kernel->data());
+        average.both_adjoint(value.data());
+        to_values.scatter(average, rows, columns);
+        to_keys.scatter(average, rows, columns);
 
         double wv = 0.0, wk = 0.0, bv = 0.0;
         for (std::size_t e = 0; e < area; ++e) {
-            const double to_value = value[e] + value_h[e] * k[e] - value_hm[e];
-            const double to_key = key_h[e] * k[e] - x[e] - x_transposed[e] + key_hm[e];
+            const double to_value = value[e] + to_values.at(e, k[e]), to_key = to_keys.at(e, k[e]);
             wv += to_value * k[e];
             bv += to_value;
             wk += to_key * k[e];

@@ -74,7 +74,7 @@ private:
 /// What backward needs of forward.
 struct AttentionState {
     TokenKernel heads;                    // covariance of the heads' output, before W_o
-    TokenKernel mean, mean2;              // A K A^T and A (K o K) A^T; blocks only
+    TokenKernel mean, square;             // M and T of attention_blocks.hpp
     std::vector<SoftmaxMoments> softmax;  // for each class of queries
     double pair_variance = 0.0;   // of the covariance of two different tokens, relative to their difference squared
     TokenKernel following;        // d heads_ij / d input_ij, of different queries

@@ -182,8 +182,9 @@ private:
     }
 
     /// Old queries with new ones: the crossed covariances and the amplitude of the values become those of the heads'
-    /// output, C <- A C_v A^T + sc C o (A (C o C_v) A^T - M o (A C_v A^T)), and a <- the same of a_v. The steps of W_q
-    /// and W_k change the scores alike for tokens that are alike, which adds eta C o T s_v (s_k pull_q + s_q pull_k) m.
+    /// output, C <- A C_v A^T + sc C o T_v, with T_v the T of attention_blocks.hpp with C_v in one of its factors, and
+    /// a <- the same of a_v. The steps of W_q and W_k change the scores alike for tokens that are alike, which adds eta
+    /// C o T s_v (s_k pull_q + s_q pull_k) m.
     void attend_crossed(const detail::StepContext& context, const detail::AttentionState& state, const CrossedKernel& c,
                         SteppedActivations& x) const {
         const Crossing& crossing = context.crossing;
@@ -192,21 +193,17 @@ private:
         const std::vector<detail::QueryRatios> ratios = detail::query_ratios(layout, entering_, state.softmax);
         const auto old = [&](CrossedKernel& y) { crossing.average_old(y); };
         const auto young = [&](CrossedKernel& y) { crossing.average_new(y); };
-        CrossedKernel mean = c, values = x.crossed, pulls = x.amplitude;
-        for (std::size_t e = 0; e < c.size(); ++e) {
-            values[e] *= c[e];
-            pulls[e] *= c[e];
-        }
-        for (CrossedKernel* y : {&mean, &values, &pulls, &x.crossed, &x.amplitude}) crossing.average(*y);
+        const CrossedKernel values = over_keys(c, x.crossed, old, young), pulls = over_keys(c, x.amplitude, old, young);
         const CrossedKernel keys = over_keys(c, c, old, young);
+        crossing.average(x.crossed);
+        crossing.average(x.amplitude);
         const double score = scales_.query * scales_.key * context.kept() * context.kept();
         const double strength = context.learning_rate * scales_.value * scales_.width *
                                 (scales_.key * query.weight.pull + scales_.query * key.weight.pull);
         crossing.for_each_entry([&](std::size_t e, std::size_t i, std::size_t j) {
             const SoftmaxMoments::Ratios::Values ratio = queries[i].with(ratios[j], c[e]);
-            x.amplitude[e] += score * ratio.overlap * (pulls[e] - mean[e] * x.amplitude[e]) +
-                              strength * ratio.response * c[e] * keys[e];
-            x.crossed[e] += score * ratio.overlap * (values[e] - mean[e] * x.crossed[e]);
+            x.amplitude[e] += score * ratio.overlap * pulls[e] + strength * ratio.response * c[e] * keys[e];
+            x.crossed[e] += score * ratio.overlap * values[e];
         });
     }
 
