@@ -232,7 +232,13 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     if (options.tied.empty()) options.tied = options.task == "translation" ? "everything" : "readout";
     if (options.task != "translation" && options.tied == "everything") options.tied = "readout";
     run.schedule = schedule_from(options);
-    run.loop.unit_matrices = np::placement_named(options.placement).unit_matrices;
+    const auto unit_matrices = [](const std::string& name) { return np::placement_named(name).unit_matrices; };
+    run.loop.unit_matrices =
+        unit_matrices(options.task == "translation" ? options.encoder_placement : options.placement);
+    if (options.task == "translation" && unit_matrices(options.decoder_placement) != run.loop.unit_matrices)
+        throw UsageError("--encoder-placement, --decoder-placement: " + options.encoder_placement + " and " +
+                         options.decoder_placement +
+                         " do not go together, since one of them wants its matrices at unit length after each step");
     if (options.width % options.heads != 0)
         throw UsageError("--width: " + std::to_string(options.width) + " is not divisible by " +
                          std::to_string(options.heads) + " heads");

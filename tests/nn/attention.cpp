@@ -192,6 +192,12 @@ TEST_CASE("dropout of the weights: at rate 0 no bit changes, and a query that se
     SelfAttention::Gradients gradients;
     zero_gradients(layer, gradients);
     layer.forward(x, plain, cache, padding_mask(3, {3, 0}));
+    cache.attention_dropout = {.seed = 5, .attention_rate = 0.5};  // which a sublayer's own key does not have
+    CHECK_THROWS_WITH_AS(
+        layer.forward(x, y, cache),
+        "Dropout: attention_rate is 0.5 and activation_rate is 0, expected 0: inside a sublayer a key's "
+        "rate is the one that counts",
+        std::invalid_argument);
     cache.attention_dropout = {.seed = 5, .rate = 0.0};
     layer.forward(x, y, cache, padding_mask(3, {3, 0}));
     CHECK(y == plain);

@@ -81,6 +81,18 @@ TEST_CASE("rows, columns, zeros and what is not a number") {
     CHECK(layer.linear1.bias[0] == 5.0);
 }
 
+TEST_CASE("float: the inverse length of a tiny row or column is beyond its range") {
+    FeedForward<float> layer({.width = 2, .feed_forward = 2});
+    layer.linear1.weight = {{1e-42f, 0.0f}, {0.0f, -1e-42f}};
+    layer.linear2.weight = {{1e-42f, 0.0f}, {0.0f, -1e-42f}};
+    normalise_matrices(layer);
+    const float expected[] = {1.0f, 0.0f, 0.0f, -1.0f};
+    for (std::size_t i = 0; i < 4; ++i) {
+        CHECK(layer.linear1.weight.data()[i] == expected[i]);
+        CHECK(layer.linear2.weight.data()[i] == expected[i]);
+    }
+}
+
 TEST_CASE("where the placement asks for them, a stack's matrices start so; tables and readout do not") {
     LanguageModel<NGPT, double, UnitNorm<double>> model(
         {.vocabulary = 9, .layers = 2, .width = 8, .heads = 2, .feed_forward = 12, .positions = 4});

@@ -101,9 +101,12 @@ struct StackScales {
         return {layer, model.layers, kind, place.stack, place.other_layers};
     }
     double scale(Role role, std::size_t fan_in, std::size_t fan_out, const Depth& depth) const {
-        if (placement.unit_matrices) return static_cast<double>(fan_in) / static_cast<double>(model.width);
         const double gain = placement.gain(role, depth);
-        return static_cast<double>(fan_in) * model.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
+        const double variance = model.initialization.variance(role, fan_in, fan_out, depth) * gain * gain;
+        // A matrix of zeros has no unit vectors.
+        if (placement.unit_matrices && variance > 0.0)
+            return static_cast<double>(fan_in) / static_cast<double>(model.width);
+        return static_cast<double>(fan_in) * variance;
     }
     AttentionScales attention(std::size_t layer, SublayerKind kind) const {
         const Depth depth = this->depth(layer, kind);
@@ -152,7 +155,8 @@ public:
         for (std::size_t l = 1; l <= model_.layers; ++l)
             for (const SublayerKind kind :
                  {SublayerKind::attention, SublayerKind::cross_attention, SublayerKind::feed_forward})
-                require_theory(placement.inside(scales_.depth(l, kind)));
+                if (memory_ || kind != SublayerKind::cross_attention)
+                    require_theory(placement.inside(scales_.depth(l, kind)));
     }
     StackMoments(const StackMoments&) = delete;
     StackMoments& operator=(const StackMoments&) = delete;

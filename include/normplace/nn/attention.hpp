@@ -119,7 +119,7 @@ protected:
     void attend(const Activations<T>& x, const Activations<T>& memory, Activations<T>& y, Cache& cache,
                 const KeyPaddingMask& mask) const {
         const detail::AttentionShape shape = shape_of(x, memory);
-        cache.attention_dropout.check();
+        cache.attention_dropout.check_inside();
         set_padding(mask, shape, cache);
         cache.used_dropout = cache.attention_dropout;
         cache.filled = true;

@@ -34,6 +34,7 @@ struct DropoutKey {
     }
 
     /// The key of what a sublayer has inside, whose rate is the one for that.
+    /// It is `rate`.
     DropoutKey of_attention() const { return {at(inside).seed, attention_rate}; }
     DropoutKey of_activation() const { return {at(inside).seed, activation_rate}; }
 
@@ -42,6 +43,16 @@ struct DropoutKey {
         check("rate", rate);
         check("attention_rate", attention_rate);
         check("activation_rate", activation_rate);
+    }
+    /// Of the key of what a sublayer has inside.
+    /// @throws std::invalid_argument unless its rate is in [0, 1) and the others are 0
+    void check_inside() const {
+        check();
+        detail::require(attention_rate == 0.0 && activation_rate == 0.0, "Dropout", [&] {
+            return "attention_rate is " + detail::number_text(attention_rate) + " and activation_rate is " +
+                   detail::number_text(activation_rate) +
+                   ", expected 0: inside a sublayer a key's rate is the one that counts";
+        });
     }
 
 private:

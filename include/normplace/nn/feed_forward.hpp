@@ -90,7 +90,7 @@ public:
     void forward(const Activations<T>& x, Activations<T>& y, Cache& cache) const {
         detail::require_width("FeedForward", "x", x, width());
         detail::require_distinct("FeedForward", "x", x, "y", y);
-        cache.activation_dropout.check();
+        cache.activation_dropout.check_inside();
         detail::copy(x, cache.x);
         cache.used_dropout = cache.activation_dropout;
         cache.filled = true;

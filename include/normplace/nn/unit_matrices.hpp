@@ -24,7 +24,8 @@ namespace detail {
 
 enum class UnitVectors { none, rows, columns };
 
-/// Of the parameter `layers.3.attention.query.weight`, by its last two names.
+/// Of the parameter `layers.3.attention.query.weight`, by its last two names: in a list with parameters of the caller's
+/// own, those are taken for a layer's that are called so.
 constexpr UnitVectors unit_vectors_of(std::string_view parameter) {
     constexpr std::string_view weight = ".weight";
     if (!parameter.ends_with(weight)) return UnitVectors::none;
@@ -46,8 +47,8 @@ void normalise_vectors(UnitVectors vectors, T* matrix, std::size_t rows, std::si
                 double square = 0.0;
                 for (std::size_t c = 0; c < columns; ++c)
                     square += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-                const T factor = static_cast<T>(inverse(square));
-                for (std::size_t c = 0; c < columns; ++c) row[c] *= factor;
+                const double factor = inverse(square);  // beyond float's range, perhaps
+                for (std::size_t c = 0; c < columns; ++c) row[c] = static_cast<T>(static_cast<double>(row[c]) * factor);
             }
         });
     if (vectors == UnitVectors::columns)
@@ -62,7 +63,10 @@ void normalise_vectors(UnitVectors vectors, T* matrix, std::size_t rows, std::si
                 }
             for (std::size_t c = 0; c < end - begin; ++c) factor[c] = inverse(factor[c]);
             for (std::size_t r = 0; r < rows; ++r)
-                for (std::size_t c = begin; c < end; ++c) matrix[r * columns + c] *= static_cast<T>(factor[c - begin]);
+                for (std::size_t c = begin; c < end; ++c) {
+                    T& entry = matrix[r * columns + c];
+                    entry = static_cast<T>(static_cast<double>(entry) * factor[c - begin]);
+                }
         });
 }
 
