@@ -254,6 +254,16 @@ TEST_CASE("what the theory does not cover is a warning and a NaN, not a number")
     CHECK(overflows.warnings[0].find("4000 layers") != std::string::npos);
 }
 
+TEST_CASE("matrices of zeros have no unit vectors, and give nothing") {
+    ReferenceModel model{.layers = 2, .width = 64, .heads = 4, .feed_forward = 64, .sequence = 8, .batch = 2};
+    CHECK(predict<NGPT>(model).layers[0].wk.norm > 0.0);
+    model.initialization = Initialization::paper();
+    const GradientReport report = predict<NGPT>(model);
+    CHECK(report.layers[0].wq.norm == 0.0);  // for W_k is 0 as well
+    CHECK(report.layers[0].wk.norm == 0.0);
+    CHECK(report.layers[0].wv.norm > 0.0);
+}
+
 TEST_CASE("sizes of one are defined") {
     ReferenceModel model;
     model.layers = model.width = model.heads = model.feed_forward = model.sequence = model.batch = model.vocabulary = 1;
