@@ -42,12 +42,15 @@ struct Attended {
 
 TEST_CASE("a norm of queries, keys or values makes the matrix's scale immaterial") {
     const SublayerNorms all{.query = true, .key = true, .value = true};
+    // At scale 1 a norm changes nothing but the lengths of queries and keys.
     const Attended small(scales_of(0.1, 0.2, 0.3, all)), large(scales_of(10.0, 0.05, 7.0, all)),
-        plain(scales_of(1.0, 1.0, 1.0, {}));
+        plain(scales_of(1.0, 1.0, 1.0, {.query = true, .key = true})), unnormed(scales_of(1.0, 1.0, 1.0, {}));
     for (std::size_t e = 0; e < 3; ++e) {
         CHECK(small.output[e] == doctest::Approx(large.output[e]));
         CHECK(small.output[e] == doctest::Approx(plain.output[e]));  // what they read has second moment 1
         CHECK(small.input_gradient[e] == doctest::Approx(plain.input_gradient[e]));
+        CHECK(plain.output[e] == doctest::Approx(unnormed.output[e]).epsilon(0.01));  // K is 16
+        CHECK(plain.input_gradient[e] == doctest::Approx(unnormed.input_gradient[e]).epsilon(0.01));
     }
     // The gradient of a matrix that is multiplied by c is divided by c.
     CHECK(small.moments.squares.wq == doctest::Approx(plain.moments.squares.wq / 0.1));
@@ -62,7 +65,7 @@ TEST_CASE("a norm of queries, keys or values makes the matrix's scale immaterial
     CHECK(small.moments.inner_norms[2].bias == doctest::Approx(plain.moments.squares.bv));
     CHECK(small.moments.inner_norms[1].bias == 0.0);
     CHECK(std::isnan(small.moments.squares.bk));
-    CHECK(plain.moments.squares.bk == 0.0);
+    CHECK(unnormed.moments.squares.bk == 0.0);
 }
 
 TEST_CASE("a factor behind the norms of queries and keys: twice a gain's gradient, in units of sqrt(K)") {

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 #include <normplace/analysis/fluctuation.hpp>
 #include <normplace/analysis/softmax_moments.hpp>
@@ -29,7 +30,11 @@ struct AttentionScales {
     SublayerNorms norms{};  ///< inside
     double epsilon = 1e-5;  ///< of these
 
-    double head_width() const { return width / heads; }
+    /// K. Without bound where a norm gives queries or keys one length, as far as the scores' variance fluctuates with
+    /// it.
+    double head_width() const {
+        return norms.query || norms.key ? std::numeric_limits<double>::infinity() : width / heads;
+    }
 };
 
 /// Expected squared gradient norms of attention's parameters. That of the key's bias is 0, since it moves all scores of

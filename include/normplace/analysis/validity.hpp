@@ -102,7 +102,7 @@ public:
     void pass_attention(double excess, bool norm_of_sum, bool causal) {
         if (!(excess > 1.0)) return;
         sum_of_logs_ += std::log(excess);
-        const double bound = norm_of_sum ? (causal ? 1.5 : 5.0) : (causal ? 12.0 : 16.0);
+        const double bound = norm_of_sum ? (causal ? 1.5 : 5.0) : (causal ? 15.0 : 16.0);
         judgement_.worsen(judge(sum_of_logs_, 0.0, bound, Limit::below_large_scores));
     }
     /// The loss, where no norm stands before the readout. The readout u_v of the class that the model favours
