@@ -12,74 +12,19 @@
 //     key gradient    s_q s_v Y
 //
 // T is the mean over both queries' keys of K_jj' times itself less the means over either query's keys: a query with one
-// key has no weights to vary.
+// key has no weights to vary. What is neglected of that order: keys far from the mean of all get more than their share
+// of the weights on average.
 //
 // Every term beyond the average belongs to one pair of queries, so it can be carried to the value that it has for
 // exchangeable tokens exactly: the ratio is that of the softmax's overlap (or response) at the score variance of the
 // queries, over as many exchangeable keys as scatter like theirs. Measured, ResPostNorm under a causal mask, n 64 to
-// 1024: with the number of keys itself W_q and W_k were 14 to 60 % too high in the last layer, so they are 2 to 18 %. A
-// is never a matrix here: products with it are running sums.
+// 1024: with the number of keys itself W_q and W_k were 14 to 60 % too high in the last layer, so they are 2 to 18 %.
 #pragma once
 
 #include <normplace/analysis/attention_moments.hpp>
+#include <normplace/analysis/uniform_average.hpp>
 
 namespace normplace::detail {
-
-/// Products with the uniform average A of one size x size block, in place, row-major.
-class UniformAverage {
-public:
-    UniformAverage(std::size_t size, bool causal) : size_(size), causal_(causal) {
-        for (std::size_t i = 0; i < size; ++i) share_.push_back(1.0 / static_cast<double>(keys(i)));
-    }
-    /// Of query i.
-    std::size_t keys(std::size_t i) const { return causal_ ? i + 1 : size_; }
-    void left(double* x) const {  // A X
-        sum_rows(x, false);
-        for (std::size_t i = 0; i < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[i];
-    }
-    void right(double* x) const {  // X A^T
-        sum_columns(x, false);
-        for (std::size_t i = 0; i < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[j];
-    }
-    void left_adjoint(double* x) const {  // A^T X
-        for (std::size_t i = 0; i < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[i];
-        sum_rows(x, true);
-    }
-    void right_adjoint(double* x) const {  // X A
-        for (std::size_t i = 0; i < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) x[i * size_ + j] *= share_[j];
-        sum_columns(x, true);
-    }
-    void both(double* x) const { left(x), right(x); }
-    void both_adjoint(double* x) const { left_adjoint(x), right_adjoint(x); }
-
-private:
-    // Running sums from the first row or column on, or to the last; the whole sum everywhere without a mask.
-    void sum_rows(double* x, bool reversed) const {
-        const auto row = [&](std::size_t i) { return x + (reversed ? size_ - 1 - i : i) * size_; };
-        for (std::size_t i = 1; i < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) row(i)[j] += row(i - 1)[j];
-        if (causal_) return;
-        for (std::size_t i = 0; i + 1 < size_; ++i)
-            for (std::size_t j = 0; j < size_; ++j) row(i)[j] = row(size_ - 1)[j];
-    }
-    void sum_columns(double* x, bool reversed) const {
-        for (std::size_t i = 0; i < size_; ++i) {
-            double* const row = x + i * size_;
-            const auto at = [&](std::size_t j) -> double& { return row[reversed ? size_ - 1 - j : j]; };
-            for (std::size_t j = 1; j < size_; ++j) at(j) += at(j - 1);
-            const double sum = at(size_ - 1);
-            for (std::size_t j = 0; j < size_ && !causal_; ++j) row[j] = sum;
-        }
-    }
-
-    std::size_t size_;
-    bool causal_;
-    std::vector<double> share_;
-};
 
 /// How far the exact terms of a pair of queries are from the second-order ones, one half for each query. Queries of
 /// different numbers of keys or score variances meet half-way, which costs one power for each pair.

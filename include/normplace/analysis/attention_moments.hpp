@@ -14,7 +14,7 @@
 #include <limits>
 
 #include <normplace/analysis/fluctuation.hpp>
-#include <normplace/analysis/softmax_moments.hpp>
+#include <normplace/analysis/softmax_table.hpp>
 #include <normplace/analysis/token_kernel.hpp>
 #include <normplace/placement/sublayer_norms.hpp>
 

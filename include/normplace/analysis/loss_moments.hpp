@@ -14,7 +14,7 @@
 
 #include <normplace/analysis/moments.hpp>
 #include <normplace/analysis/prediction_input.hpp>
-#include <normplace/analysis/softmax_moments.hpp>
+#include <normplace/analysis/softmax_table.hpp>
 
 namespace normplace::detail {
 
