@@ -33,8 +33,7 @@ struct DropoutKey {
         return {detail::seed_at(seed, site), rate, attention_rate, activation_rate};
     }
 
-    /// The key of what a sublayer has inside, whose rate is the one for that.
-    /// It is `rate`.
+    /// The key of what a sublayer has inside: its `rate` is the one for that, the others are 0.
     DropoutKey of_attention() const { return {at(inside).seed, attention_rate}; }
     DropoutKey of_activation() const { return {at(inside).seed, activation_rate}; }
 
