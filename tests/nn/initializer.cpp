@@ -1,6 +1,7 @@
 // Drawn weights: their standard deviation by role, their distribution, their reproducibility, the placement's gain.
 #include <doctest/doctest.h>
 
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/visit.hpp>
 
@@ -21,21 +22,22 @@ double deviation_tolerance(const Matrix<float>& weight) {
 
 }  // namespace
 
-TEST_CASE("every matrix of a block has its scheme's standard deviation times the placement's gain") {
+TEST_CASE("every matrix of a block has its scheme's standard deviation times the placement's gain, or unit vectors") {
     const std::size_t d = 64, ff = 128, layers = 6;
     for (const Initialization& scheme :
          {Initialization::xavier(), Initialization::gpt2(), Initialization::pytorch(),
           Initialization::xavier(Initialization::Distribution::uniform), Initialization::standard_deviation(0.05)})
         for (const AnyPlacement* placement : all_placements()) {
             INFO("placement ", std::string(placement->name), " initialization ", std::string(scheme.name()));
-            AnyEncoder<float, LayerNorm<float>> encoder(*placement,
-                                                        {.layers = layers, .width = d, .heads = 4, .feed_forward = ff});
+            AnyEncoder<float, AnyNorm<float>> encoder(*placement,
+                                                      {.layers = layers, .width = d, .heads = 4, .feed_forward = ff});
             RandomEngine random(1);
             encoder.initialize(random, scheme);
             const Depth depth{.layer = 2, .layers = layers};
             const auto check = [&](const Matrix<float>& weight, Role role) {
-                const double expected = placement->gain(role, depth) *
-                                        std::sqrt(scheme.variance(role, weight.shape()[1], weight.shape()[0], depth));
+                const double variance = scheme.variance(role, weight.shape()[1], weight.shape()[0], depth);
+                const double expected = placement->unit_matrices ? 1.0 / std::sqrt(static_cast<double>(d))
+                                                                 : placement->gain(role, depth) * std::sqrt(variance);
                 CHECK(measured_deviation(weight) == doctest::Approx(expected).epsilon(deviation_tolerance(weight)));
             };
             const auto& attention = encoder.layers[1].attention.sublayer;
