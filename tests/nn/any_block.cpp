@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <normplace/nn/any_block.hpp>
+#include <normplace/nn/any_norm.hpp>
 #include <normplace/nn/feed_forward.hpp>
 #include <normplace/nn/residual_block.hpp>
 #include <normplace/placement/catalogue.hpp>
@@ -45,6 +46,16 @@ TEST_CASE("a block by value is the block of the type") {
     check_same_as_its_type<DeepNorm>();
     check_same_as_its_type<MixLN>();
     check_same_as_its_type<LayerScale>();
+}
+
+TEST_CASE("a placement that is made for one kind of norm refuses another, and takes it from AnyNorm") {
+    const Branch::Options options{.width = 4, .feed_forward = 6};
+    CHECK_THROWS_WITH_AS(
+        BranchBlock(any_placement<NGPT>, options, {}, {}),
+        "ResidualBlock: ngpt is made for unit-norm, and the norm is layer-norm; AnyNorm takes that kind by itself",
+        std::invalid_argument);
+    CHECK_NOTHROW(AnyBlock<Branch, UnitNorm<double>>(any_placement<NGPT>, options, {}, {}));
+    CHECK_NOTHROW(AnyBlock<Branch, AnyNorm<double>>(any_placement<NGPT>, options, {}, {}));
 }
 
 TEST_CASE("the end of a stack: the output's formula, and a norm that is called final") {

@@ -73,8 +73,8 @@ public:
     detail::NamedElements<N> norms;
     detail::NamedElements<Vector<Scalar>> gates;  ///< D entries each, or one
 
-    /// @throws std::invalid_argument when the sublayer or the norm refuses its options, the depth is not in its stack,
-    /// or a scalar is not finite there
+    /// @throws std::invalid_argument when the sublayer or the norm refuses its options, the norm is of another kind
+    /// than the placement's own, the depth is not in its stack, or a scalar is not finite there
     AnyBlock(const AnyPlacement& placement, const typename S::Options& options, const Depth& depth,
              const NormOptions& norm)
         : AnyBlock(placement, placement.formula, with_norms(placement, options, checked(depth), norm), checked(depth),
@@ -275,6 +275,11 @@ private:
           places_(detail::step_places(plan_, sums_terms)) {
         norm.width = sublayer.width();
         norm.kind = placement.norm_or(norm.kind);
+        if constexpr (NormOfOneKind<N>)
+            detail::require(placement.norm_kind.value_or(N::kind) == N::kind, "ResidualBlock", [&] {
+                return std::string(placement.name) + " is made for " + std::string(name(*placement.norm_kind)) +
+                       ", and the norm is " + std::string(name(N::kind)) + "; AnyNorm takes that kind by itself";
+            });
         for (const Plan::Norm& planned : plan_.norms) {
             norm.gain = planned.start;
             norms.add(prefix + norm_name(planned.slot).substr(4), N(norm));

@@ -47,11 +47,16 @@ concept SummingNorm = NormLayer<N> && std::same_as<typename N::SumsTerms, N> &&
     norm.backward_sum(in, factor, terms, count, out, cache, gradients);
 };
 
+/// Whether the norm is always of one of the library's kinds.
+template <class N>
+concept NormOfOneKind = requires {
+    requires std::same_as<const NormKind, decltype(N::kind)>;
+};
+
 /// Whether the norm's kind makes sense with the placement (explain_norm_kind); a norm without a kind does.
 template <class P, class N>
 constexpr bool explain_norm() {
-    if constexpr (requires { requires std::same_as<const NormKind, decltype(N::kind)>; })
-        return explain_norm_kind<P, N::kind>();
+    if constexpr (NormOfOneKind<N>) return explain_norm_kind<P, N::kind>();
     else return true;
 }
 
