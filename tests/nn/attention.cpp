@@ -6,6 +6,7 @@
 
 #include <normplace/nn/attention.hpp>
 
+#include "all_inner_norms.hpp"
 #include "gradient_check.hpp"
 
 using namespace normplace;
@@ -28,14 +29,6 @@ KeyPaddingMask padding_mask(std::size_t keys, const std::vector<std::size_t>& pa
     return mask;
 }
 
-constexpr SublayerNorms all_inner_norms = {.query = true,
-                                           .key = true,
-                                           .value = true,
-                                           .query_key_scale = true,
-                                           .heads = true,
-                                           .head_scale = true,
-                                           .hidden = true};
-
 /// Each flag of attention's alone, the published choices, and all together.
 const SublayerNorms inner_norms[] = {{.query = true},
                                      {.key = true},
@@ -53,6 +46,25 @@ std::string text(const SublayerNorms& norms) {
     return std::string(norms.query ? "query " : "") + (norms.key ? "key " : "") + (norms.value ? "value " : "") +
            (norms.query_key_scale ? "query_key_scale " : "") + (norms.heads ? "heads " : "") +
            (norms.head_scale ? "head_scale " : "");
+}
+
+template <class Layer>
+void check_cross_attention(Layer layer, const Sizes& size, const KeyPaddingMask& mask) {
+    randomize_parameters(layer, 5);
+    Activations<double> x = random_activations(size.batch, size.length, size.width, 6),
+                        memory = random_activations(size.batch, size.memory, size.width, 7), y, dx, dmemory;
+    const Activations<double> dy = random_activations(size.batch, size.length, size.width, 8);
+    typename Layer::Cache cache;
+    typename Layer::Gradients gradients;
+    zero_gradients(layer, gradients);
+    layer.forward(x, y, cache, memory, mask);
+    layer.backward(dy, dx, cache, gradients, dmemory);
+    std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
+    add_parameters(all, layer, gradients);
+    check_gradients(all, [&] {
+        layer.forward(x, y, cache, memory, mask);
+        return dot(y, dy);
+    });
 }
 
 }  // namespace
@@ -78,23 +90,8 @@ TEST_CASE("cross-attention gradients, with a memory of another length") {
         for (const bool masked : {false, true}) {
             const auto b = size.batch, s = size.length, m = size.memory, d = size.width, h = size.heads;
             INFO("b ", b, ", ", "s ", s, ", ", "m ", m, ", ", "d ", d, ", ", "h ", h, ", ", "masked ", masked);
-            CrossAttention<double> layer({.width = d, .heads = h});
-            randomize_parameters(layer, 5);
-            Activations<double> x = random_activations(b, s, d, 6), memory = random_activations(b, m, d, 7), y, dx,
-                                dmemory;
-            const Activations<double> dy = random_activations(b, s, d, 8);
             const KeyPaddingMask mask = masked ? padding_mask(m, std::vector<std::size_t>(b, m / 2)) : KeyPaddingMask{};
-            CrossAttention<double>::Cache cache;
-            CrossAttention<double>::Gradients gradients;
-            zero_gradients(layer, gradients);
-            layer.forward(x, y, cache, memory, mask);
-            layer.backward(dy, dx, cache, gradients, dmemory);
-            std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
-            add_parameters(all, layer, gradients);
-            check_gradients(all, [&] {
-                layer.forward(x, y, cache, memory, mask);
-                return dot(y, dy);
-            });
+            check_cross_attention(CrossAttention<double>({.width = d, .heads = h}), size, mask);
         }
 }
 
@@ -165,22 +162,8 @@ TEST_CASE("gradients with dropout of the weights, causal and not, with padding, 
                     padding[0] = size.length - 1;
                     check_layer(layer, size.batch, size.length, 4, padding_mask(size.length, padding));
                 }
-    DroppingWeights<CrossAttention<double>> layer(AttentionOptions{.width = 6, .heads = 2});
-    randomize_parameters(layer, 5);
-    Activations<double> x = random_activations(2, 3, 6, 6), memory = random_activations(2, 5, 6, 7), y, dx, dmemory;
-    const Activations<double> dy = random_activations(2, 3, 6, 8);
-    const KeyPaddingMask mask = padding_mask(5, {2, 0});
-    CrossAttention<double>::Cache cache;
-    CrossAttention<double>::Gradients gradients;
-    zero_gradients(layer, gradients);
-    layer.forward(x, y, cache, memory, mask);
-    layer.backward(dy, dx, cache, gradients, dmemory);
-    std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
-    add_parameters(all, layer, gradients);
-    check_gradients(all, [&] {
-        layer.forward(x, y, cache, memory, mask);
-        return dot(y, dy);
-    });
+    check_cross_attention(DroppingWeights<CrossAttention<double>>(AttentionOptions{.width = 6, .heads = 2}),
+                          {2, 3, 5, 6, 2}, padding_mask(5, {2, 0}));
 }
 
 TEST_CASE("dropout of the weights: at rate 0 no bit changes, and a query that sees nothing keeps its 0") {
@@ -357,25 +340,10 @@ TEST_CASE_TEMPLATE("gradients with norms inside self-attention", N, LayerNorm<do
 TEST_CASE("gradients with norms inside cross-attention") {
     for (const SublayerNorms& norms : inner_norms)
         for (const Sizes& size : {Sizes{2, 3, 5, 6, 2}, {1, 2, 1, 2, 2}}) {
-            const auto b = size.batch, s = size.length, m = size.memory, d = size.width;
-            INFO(text(norms), "width ", d);
-            CrossAttention<double> layer({.width = d, .heads = size.heads, .norms = norms, .norm_epsilon = 0.1});
-            randomize_parameters(layer, 5);
-            Activations<double> x = random_activations(b, s, d, 6), memory = random_activations(b, m, d, 7), y, dx,
-                                dmemory;
-            const Activations<double> dy = random_activations(b, s, d, 8);
-            const KeyPaddingMask mask = padding_mask(m, std::vector<std::size_t>(b, m / 2));
-            CrossAttention<double>::Cache cache;
-            CrossAttention<double>::Gradients gradients;
-            zero_gradients(layer, gradients);
-            layer.forward(x, y, cache, memory, mask);
-            layer.backward(dy, dx, cache, gradients, dmemory);
-            std::vector<Checked> all{checked("x", x, dx), checked("memory", memory, dmemory)};
-            add_parameters(all, layer, gradients);
-            check_gradients(all, [&] {
-                layer.forward(x, y, cache, memory, mask);
-                return dot(y, dy);
-            });
+            INFO(text(norms), "width ", size.width);
+            check_cross_attention(
+                CrossAttention<double>({.width = size.width, .heads = size.heads, .norms = norms, .norm_epsilon = 0.1}),
+                size, padding_mask(size.memory, std::vector<std::size_t>(size.batch, size.memory / 2)));
         }
 }
 

@@ -15,6 +15,8 @@
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
+#include "all_inner_norms.hpp"
+
 using namespace normplace;
 
 namespace {
@@ -125,14 +127,7 @@ TEST_CASE_TEMPLATE("no allocation and no fresh page in the steady state", P, Pre
 TEST_CASE_TEMPLATE("nor in a norm, or with norms inside the sublayer", S, ScaleNorm<float>, CentreNorm<float>,
                    UnitOffsetLayerNorm<float>, DyT<float>, MultiHeadAttention<float>, FeedForward<float>) {
     typename S::Options options{.width = 32};
-    if constexpr (requires { options.norms; })
-        options.norms = {.query = true,
-                         .key = true,
-                         .value = true,
-                         .query_key_scale = true,
-                         .heads = true,
-                         .head_scale = true,
-                         .hidden = true};
+    if constexpr (requires { options.norms; }) options.norms = test::all_inner_norms;
     if constexpr (std::is_same_v<S, FeedForward<float>>) options.feed_forward = 64;
     const S sublayer(options);
     Activations<float> x, y, dx;

@@ -10,6 +10,8 @@
 #include <normplace/nn/encoder.hpp>
 #include <normplace/placement/catalogue.hpp>
 
+#include "all_inner_norms.hpp"
+
 using namespace normplace;
 
 #ifdef _OPENMP
@@ -105,18 +107,11 @@ TEST_CASE_TEMPLATE("results do not depend on the number of threads, but for roun
 
 TEST_CASE("nor do those of the norms inside a sublayer") {
     const int before = omp_get_max_threads();
-    const SublayerNorms norms{.query = true,
-                              .key = true,
-                              .value = true,
-                              .query_key_scale = true,
-                              .heads = true,
-                              .head_scale = true,
-                              .hidden = true};
     for (const int threads : {2, 5}) {
-        CHECK(thread_difference<MultiHeadAttention<double>>(threads, {.width = row_width, .heads = 4, .norms = norms}) <
-              1e-13);
+        CHECK(thread_difference<MultiHeadAttention<double>>(
+                  threads, {.width = row_width, .heads = 4, .norms = test::all_inner_norms}) < 1e-13);
         CHECK(thread_difference<FeedForward<double>>(
-                  threads, {.width = row_width, .feed_forward = 150, .norms = norms}) < 1e-13);
+                  threads, {.width = row_width, .feed_forward = 150, .norms = test::all_inner_norms}) < 1e-13);
     }
     omp_set_num_threads(before);
 }
