@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <normplace/analysis.hpp>
+#include <normplace/analysis/encoder_decoder.hpp>
 #include <string>
 
 using namespace normplace;
@@ -301,9 +302,17 @@ TEST_CASE("arguments are refused with their values") {
         static SublayerNorms inside(const Depth&) { return {.query_key_scale = true}; }
     };
     model.norm = NormKind::rms_norm;
-    CHECK(message([&] { predict<Scaled>(model); }) ==
-          "predict: qk-norm has a factor for each entry of query and key, for which there is no theory when the norms "
-          "are rms-norm");
+    const std::string refusal =
+        "predict: qk-norm has a factor for each entry of query and key, for which there is no theory when the norms "
+        "are rms-norm";
+    CHECK(message([&] { predict<Scaled>(model); }) == refusal);
+    struct ScaledAcross : QKNorm {  // where an encoder has nothing
+        static SublayerNorms inside(const Depth& depth) {
+            return {.query_key_scale = depth.sublayer == SublayerKind::cross_attention};
+        }
+    };
+    CHECK_NOTHROW(predict<ScaledAcross>(model));
+    CHECK(message([&] { predict_encoder_decoder<PreLN, ScaledAcross>({.norm = model.norm}); }) == refusal);
     model.heads = 7;
     CHECK(message([&] { predict<PreLN>(model); }).find("not divisible by 7 heads") != std::string::npos);
 }

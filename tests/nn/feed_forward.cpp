@@ -207,6 +207,10 @@ TEST_CASE(
         CHECK(cache.activated == plain.activated);
         layer.key.rate = -0.1;
         CHECK_THROWS_WITH(layer.forward(x, y, cache), "Dropout: rate is -0.1, expected a number in [0, 1)");
+        layer.key = {.seed = 3, .activation_rate = 0.5};  // which a sublayer's own key does not have
+        CHECK_THROWS_WITH(layer.forward(x, y, cache),
+                          "Dropout: attention_rate is 0 and activation_rate is 0.5, expected 0: inside a sublayer a "
+                          "key's rate is the one that counts");
     }
 }
 

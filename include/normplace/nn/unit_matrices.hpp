@@ -24,8 +24,7 @@ namespace detail {
 
 enum class UnitVectors { none, rows, columns };
 
-/// Of the parameter `layers.3.attention.query.weight`, by its last two names: in a list with parameters of the caller's
-/// own, those are taken for a layer's that are called so.
+/// Of the parameter `layers.3.attention.query.weight`, by its last two names.
 constexpr UnitVectors unit_vectors_of(std::string_view parameter) {
     constexpr std::string_view weight = ".weight";
     if (!parameter.ends_with(weight)) return UnitVectors::none;
@@ -72,7 +71,8 @@ void normalise_vectors(UnitVectors vectors, T* matrix, std::size_t rows, std::si
 
 }  // namespace detail
 
-/// Normalises the matrices of every layer in the list, whatever stack they are in.
+/// Normalises the matrices of every layer in the list, whatever stack they are in. It knows them by the ends of their
+/// names, `query.weight` and so on: a matrix of your own that is called so, `out.weight` for a readout, is one of them.
 template <class T>
 void normalise_matrices(const ParameterList<T>& parameters) {
     for (const Parameter<T>& parameter : parameters)
