@@ -279,3 +279,18 @@ TEST_CASE("wrong arguments are refused with their values") {
     CHECK_THROWS_WITH(norm.backward(random_activations(2, 2, 4, 1), dx, cache, gradients),
                       "LayerNorm: dy has shape (2, 2, 4), expected (2, 3, 4)");
 }
+
+// Rows of 37 begin everywhere between two packs.
+TEST_CASE_TEMPLATE("equal rows give equal bits, wherever they begin", N, LayerNorm<float>, LayerNorm<double>,
+                   RMSNorm<float>, RMSNorm<double>) {
+    using T = typename N::Scalar;
+    N norm({.width = 37});
+    test::randomize_parameters(norm, 1);
+    Activations<T> x, y;
+    x.resize({2, 16, 37});
+    for (std::size_t i = 0; i < x.size(); ++i)
+        x.data()[i] = static_cast<T>(std::sin(1.0 + static_cast<double>(i % 37)));
+    typename N::Cache cache;
+    norm.forward(x, y, cache);
+    for (std::size_t i = 37; i < y.size(); ++i) CHECK(y.data()[i] == y.data()[i - 37]);
+}

@@ -80,15 +80,14 @@ void normalize(const T* v, std::size_t width, T shift, T mean, T s, T* h) {
         for (std::size_t i = 0; i < width; ++i) h[i] = centre<centred>(v[i], shift, mean) * s;
 }
 
-/// y = gain o h + bias
+/// y = gain o h + bias. Whether there is a bias is asked outside: inside, the compiler may fuse multiplication and
+/// addition in the loop and not at the row's ends, and the last bit would depend on where y begins.
 template <class T>
 void apply_gain(const T* h, std::size_t width, const T* gain, const T* bias, T* y) {
-    if (width >= lanes<T>)
-        write_row(y, width, [&](std::size_t i) {
-            return bias ? load(gain + i) * load(h + i) + load(bias + i) : load(gain + i) * load(h + i);
-        });
-    else
+    if (width < lanes<T>)
         for (std::size_t i = 0; i < width; ++i) y[i] = bias ? gain[i] * h[i] + bias[i] : gain[i] * h[i];
+    else if (bias) write_row(y, width, [&](std::size_t i) { return load(gain + i) * load(h + i) + load(bias + i); });
+    else write_row(y, width, [&](std::size_t i) { return load(gain + i) * load(h + i); });
 }
 
 /// normalized = (v - mean(v)) * inverse_deviation, with v the sum of the terms, itself where it is not centred; y =
