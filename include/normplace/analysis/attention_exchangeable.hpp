@@ -28,6 +28,8 @@ inline void attend_exchangeable(const TokenLayout& layout, const AttentionScales
 ///   query  (q_v - c_v)(q_k - c_k) times g response, gc response_overlap, 0
 ///   key    g (q_v - c_v) q_q response + (n-1) gc (q_v - c_v) c_q response_overlap, and minus that over n-1 between
 ///   keys
+/// The key's responses are times q.q'/K of the two queries (SoftmaxMoments). Of pairs, W_q and the key also get what
+/// the fluctuating covariance of two queries and the response with it leave.
 inline TokenKernel attend_exchangeable_backward(const TokenLayout& layout, const AttentionScales& scales,
                                                 const TokenKernel& input, const AttentionState& state,
                                                 const TokenKernel& heads_gradient, AttentionSquares& squares) {

@@ -37,8 +37,8 @@ struct SoftmaxMoments {
     double concentration = 1.0;  ///< m2 = E sum p^2, from 1/n to 1
     double response = 0.0;       ///< E sum_jk (dp_j/ds_k)^2 = m2 - 2 E sum p^3 + E (sum p^2)^2
     double radial = 0.0;         ///< E sum_j (sum_k s_k dp_j/ds_k)^2 / v
-    double slope = 0.0;          ///< E sum_j dp_j/ds_j = 1 - m2
-    double curvature = 0.0;      ///< E sum_j d^2p_j/ds_j^2 = 1 - 3 m2 + 2 E sum p^3
+    double slope = 0.0;          ///< E sum_j dp_j/ds_j = 1 - m2, with heads its mean times |q|^2/K
+    double curvature = 0.0;      ///< E sum_j d^2p_j/ds_j^2 = 1 - 3 m2 + 2 E sum p^3, likewise
     double key_response = 0.0;   ///< the response times |q|^2/K
     double freedom = 0.0;        ///< 1/K
 
