@@ -142,6 +142,20 @@ TEST_CASE("at full token alignment W_q and W_k get no gradient, W_v does (Noci e
         }
 }
 
+TEST_CASE("behind small scores differences follow the queries linearly, through W_q, W_k, the keys, W_v and W_o") {
+    SoftmaxTable table;
+    const TokenLayout layout = TokenLayout::exchangeable(2, 64);
+    AttentionScales scales = xavier(64.0);
+    scales.query = scales.key = 1e-3;
+    scales.heads = 4.0;
+    AttentionMoments attention(layout, scales, table);
+    const Fluctuation queries{1.0, 1.0 / 64.0};
+    const TokenKernel output = attention.forward({1.0, 0.0, 0.0}, queries);
+    CHECK(attention.transfer() == doctest::Approx(output[0] - output[1]).epsilon(1e-4));
+    // As many keys as dimensions: tr C^4 / (tr C^2)^2 is 14 / 2^2 times 1/D, by Marchenko and Pastur.
+    CHECK(attention.fresh(queries) == doctest::Approx((3.0 + 14.0 / 4.0 / 4.0) / 64.0).epsilon(1e-4));
+}
+
 TEST_CASE("without scores attention is a plain average") {
     SoftmaxTable table;
     const TokenLayout layout = TokenLayout::by_position(1, 3);
